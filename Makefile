@@ -1,0 +1,49 @@
+# Needs Go and a C compiler; everything else is fetched by Go, at the versions named here.
+
+GOTESTSUM     := go run gotest.tools/gotestsum@v1.13.0
+GOLANGCI_LINT := $(or $(shell command -v golangci-lint),go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0)
+
+VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
+COMMIT  := $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),unknown)
+LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+# make test RUN=TestName PACKAGES=./internal/orders/...
+PACKAGES ?= ./...
+RUN      ?= .
+# make demo ARGS=-h
+ARGS     ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test e2e lint fmt bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build ## build, then run the service, Kafka, Postgres, a provider and a shop in one process
+	@bin/billing demo $(ARGS)
+
+build: ## build bin/billing
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/billing ./cmd/billing
+
+# The report is for .ci/run, which counts in it. -count=1: a test against a server is never taken from the cache.
+test: ## run all tests with the race detector; they start their own Kafka and Postgres
+	@mkdir -p bin
+	$(GOTESTSUM) --format pkgname --format-hide-empty-pkg --jsonfile bin/test.json -- -race -count=1 -timeout 10m -run '$(RUN)' $(PACKAGES)
+
+e2e: ## run the end-to-end tests alone; BILLING_TEST_KAFKA_BROKERS and BILLING_TEST_DATABASE_URL make them use real servers
+	@mkdir -p bin
+	$(GOTESTSUM) --format testname --jsonfile bin/e2e.json -- -count=1 -timeout 10m -run '$(RUN)' ./internal/e2e/...
+
+lint: ## check formatting and code
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	go vet ./...
+	$(GOLANGCI_LINT) run
+
+fmt: ## format the code
+	gofmt -w .
+
+bench: ## measure against a plain loop and against the floor; prints one table
+	go run ./load/bench $(ARGS)
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/billing/internal/billing"
+	"example.com/billing/internal/billing/httpprovider"
+	"example.com/billing/internal/billing/pgstore"
+	"example.com/billing/internal/failure"
+	"example.com/billing/internal/hold"
+	"example.com/billing/internal/orders"
+	"example.com/billing/internal/outbox"
+	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/platform/postgres"
+	"example.com/billing/internal/platform/telemetry"
+	"example.com/billing/internal/retry"
+	"example.com/billing/migrations"
+)
+
+// serveOptions are what the demo sets otherwise.
+type serveOptions struct {
+	allowDemoToken bool
+	metrics        *telemetry.Metrics // nil: its own
+	ready          func(addr string)  // told the address of the HTTP server once consumers run
+}
+
+// serve wires the service in one straight line and runs it until ctx is done. What is opened first is closed last.
+//
+// Two lifetimes: consumers end with ctx and then drain; what they need to end well (store, relay, producer, HTTP, pool)
+// outlives them and ends with the clean-ups.
+func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) (err error) {
+	policy, ladder, clock := failure.Policy(cfg.FaultPolicy), cfg.ladder(), time.Now
+	metrics := cmp.Or(opt.metrics, telemetry.NewMetrics(version, commit))
+	stop := newCleanups(ctx, cfg.StopTimeout)
+	defer func() { err = joinStop(err, stop.run()) }()
+	life, endLife := context.WithCancel(context.WithoutCancel(ctx)) // of what outlives the consumers
+	stop.add("background work", func(context.Context) error { endLife(); return nil })
+	background, life := errgroup.WithContext(life)
+
+	// What must be there, and as it was.
+	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseMaxConns})
+	if err != nil {
+		return err
+	}
+	stop.add("database", func(context.Context) error { pool.Close(); return nil })
+	if err := postgres.CheckSchema(ctx, pool, migrations.Files); err != nil {
+		return err
+	}
+	reader, topics, err := openTopics(ctx, cfg, ladder, log)
+	if err != nil {
+		return err
+	}
+	stop.add("topic reader", func(context.Context) error { reader.Close(); return nil })
+
+	// What we do: claim, charge, settle.
+	var relay *outbox.Relay
+	store, err := pgstore.New(pgstore.Config{
+		Pool: pool, Environment: cfg.Environment, Account: cfg.ProviderAccount, Lease: cfg.Lease, ProviderTimeout: cfg.ProviderTimeout,
+		Clock: clock, Log: log, EventWritten: func() { relay.Notify() },
+	})
+	if err != nil {
+		return err
+	}
+	if err := store.Pin(ctx, pgstore.Installation{Environment: cfg.Environment, Account: cfg.ProviderAccount, Group: cfg.Group}); err != nil {
+		return err
+	}
+	provider, err := httpprovider.New(httpprovider.Config{
+		URL: cfg.ProviderURL, Token: cfg.ProviderToken, Timeout: cfg.ProviderTimeout, MaxConns: cfg.Concurrency, Observe: observeProvider(metrics), Clock: clock,
+	})
+	if err != nil {
+		return err
+	}
+	charging, err := billing.NewService(countingStore{store, metrics}, provider, billing.ServiceConfig{
+		Window: cfg.ProviderKeyTTL - cfg.KeyMargin, MaxProcessing: cfg.ProviderMaxProcessing, Clock: clock, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+
+	// What happens next: retry topics, dead letters, or the line is held.
+	producer, err := kafkaclient.NewProducer(cfg.kafka(), log)
+	if err != nil {
+		return err
+	}
+	stop.add("producer", func(context.Context) error { producer.Close(time.Second); return nil })
+	line := hold.NewLine(hold.Config{
+		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second,
+		Clock: clock, Log: log, OnTransition: observeHold(metrics),
+	})
+	router := retry.NewRouter(retry.RouterConfig{
+		Ladder: ladder, Judge: judgeBy(line), Publisher: producer, Ledger: ledger{store, topics}, Clock: clock, Log: log,
+		Observe: func(topic, outcome string) { metrics.Messages.WithLabelValues(topic, outcome).Inc() },
+	})
+	processor := orders.NewProcessor(orders.ProcessorConfig{
+		Charger: charging, Router: router, Ladder: ladder, Currency: cfg.Currency, TopicID: topics.id,
+		MaxAge: time.Duration(cfg.MaxAge), Window: cfg.ProviderKeyTTL - cfg.KeyMargin, Clock: clock,
+	})
+
+	// What arrives: the main topic and the tiers, each with a consumer of its own.
+	consumers, err := newConsumers(cfg, ladder, line, store, topics, observeHandler(metrics, ladder, processor.Process), log)
+	if err != nil {
+		return err
+	}
+
+	// What goes out, and what waits for a person.
+	relay, err = outbox.New(outbox.Config{Pool: pool, Publisher: producer, Topic: resultTopic, Clock: clock, Log: log})
+	if err != nil {
+		return err
+	}
+	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, consumers, metrics, log})
+	if err != nil {
+		return err
+	}
+	sources := gaugeSources{ladder, consumers, reader, relay, person.list, store, topics, log}
+	gauges := registerGauges(metrics, sources)
+
+	background.Go(func() error { return store.Run(life) })
+	background.Go(func() error { return relay.Run(life) })
+	background.Go(func() error { return person.ingester.Run(life) })
+	background.Go(func() error { return person.server.Run(life) })
+	background.Go(func() error { return gauges.run(life, sources) })
+	stop.add("store, relay, dead letters and HTTP", func(context.Context) error { endLife(); return background.Wait() })
+
+	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(), "fault_policy", policy)
+	if opt.ready != nil {
+		opt.ready(person.server.Addr())
+	}
+	return runConsumers(ctx, life, consumers, person)
+}
+
+// openTopics refuses to start without the topics: it names them and the command that mends it.
+func openTopics(ctx context.Context, cfg Config, l retry.Ladder, log *slog.Logger) (*kafkaclient.Reader, topicIDs, error) {
+	ctx, cancel := context.WithTimeout(ctx, topicsDeadline)
+	defer cancel()
+	reader, err := kafkaclient.NewReader(cfg.kafka(), log)
+	if err != nil {
+		return nil, nil, err
+	}
+	existing, err := findTopics(ctx, reader, append(l.Topics(), resultTopic))
+	if err != nil {
+		reader.Close()
+		return nil, nil, err
+	}
+	if brokers, err := reader.Brokers(ctx); err == nil {
+		for _, d := range kafkaclient.NewPlan(wantedTopics(l, 0), existing, brokers).Differ {
+			log.Warn("topic is not as wanted, see `billing topics plan`", "topic", d)
+		}
+	}
+	ids := topicIDs{}
+	for name, t := range existing {
+		ids[name] = t.ID
+	}
+	return reader, ids, nil
+}
+
+// findTopics gives topics that were created a moment ago the time to become known to every broker.
+func findTopics(ctx context.Context, reader *kafkaclient.Reader, names []string) (map[string]kafkaclient.Topic, error) {
+	for patience := 10; ; patience-- {
+		existing, err := reader.Topics(ctx, names, kafkaclient.PlanConfigs...)
+		if err != nil {
+			return nil, err
+		}
+		missing := kafkaclient.Missing(names, existing)
+		if len(missing) == 0 {
+			return existing, nil
+		}
+		if patience == 0 {
+			return nil, fmt.Errorf("topics are missing: %s: run `billing topics apply`", strings.Join(missing, ", "))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// topicIDs are the present incarnations of our topics.
+type topicIDs map[string]uuid.UUID
+
+// id of a topic; for a name that is not ours, which only a forged header has, one that follows from the name.
+func (t topicIDs) id(topic string) uuid.UUID {
+	if id, ok := t[topic]; ok {
+		return id
+	}
+	return uuid.NewSHA1(uuid.Nil, []byte(topic))
+}
+
+// judgeBy lets the router ask the line.
+func judgeBy(line *hold.Line) retry.Judge {
+	return func(order string, f *failure.Error, answered bool) failure.Fault {
+		return line.Judge(hold.Outcome{Order: order, Failure: f, Answered: answered})
+	}
+}
+
+// ledger keeps fates under the ids of the topics.
+type ledger struct {
+	store  *pgstore.Store
+	topics topicIDs
+}
+
+func (l ledger) RecordFate(ctx context.Context, f retry.Fate) error {
+	return l.store.RecordFate(ctx, pgstore.Fate{
+		Origin:  billing.Origin{TopicID: l.topics.id(f.Topic), Partition: f.Partition, Offset: f.Offset},
+		OrderID: f.Order, Kind: f.Kind, Reason: f.Reason,
+	})
+}
+
+func (l ledger) Park(ctx context.Context, r kafkaclient.Record) (uuid.UUID, error) {
+	return l.store.Park(ctx, r.Key, r.Value)
+}

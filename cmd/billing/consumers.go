@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/billing/internal/billing/pgstore"
+	"example.com/billing/internal/hold"
+	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/retry"
+)
+
+const (
+	windowBytes  = 32 << 20 // unfinished messages in memory, per consumer
+	windowSlack  = 1024     // messages that wait in memory without a slot: behind their key, for a lease, for a limit
+	tierWindow   = 512      // not-yet-due messages in memory, per partition of a tier
+	drainAtStop  = 5 * time.Second
+	drainReserve = 5 * time.Second // of the stop's time, for cutting, storing and closing
+)
+
+// newConsumers makes the main topic's consumer and one for each tier. They share the slots: the concurrency is the
+// instance's.
+func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, handler kafkaclient.Handler, log *slog.Logger) ([]*kafkaclient.Consumer, error) {
+	common := kafkaclient.ConsumerConfig{
+		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency), Gate: line, Handler: handler, Log: log,
+		WindowBytes: windowBytes, Drain: min(drainAtStop, max(time.Second, cfg.StopTimeout-drainReserve)),
+	}
+	main := common
+	main.Topic, main.Group, main.Window = l.Main(), cfg.Group, cfg.Concurrency+windowSlack
+	main.Progress = noteIntake(store, topics.id(l.Main()))
+	configs := []kafkaclient.ConsumerConfig{main}
+	for _, t := range l.Tiers() {
+		tier := common
+		tier.Topic, tier.Group, tier.Window = t.Topic, t.Group, tierWindow
+		tier.Client.PrefetchKB = 1024
+		tier.Due = func(m kafkaclient.Message) time.Time { return l.Open(m, time.Now()).NotBefore }
+		configs = append(configs, tier)
+	}
+	var consumers []*kafkaclient.Consumer
+	for _, c := range configs {
+		consumer, err := kafkaclient.NewConsumer(c)
+		if err != nil {
+			return nil, err
+		}
+		consumers = append(consumers, consumer)
+	}
+	return consumers, nil
+}
+
+// noteIntake counts the finished records of the main topic before their offsets move (hazard H18). After a crash a range
+// may begin below what was counted; it is then cut there.
+func noteIntake(store *pgstore.Store, topic uuid.UUID) func(context.Context, []kafkaclient.Progress) error {
+	return func(ctx context.Context, ps []kafkaclient.Progress) error {
+		for {
+			ranges := make([]pgstore.Intake, len(ps))
+			for i, p := range ps {
+				ranges[i] = pgstore.Intake{TopicID: topic, Partition: p.Partition, From: p.From(), Next: p.Next(), Records: p.Records()}
+			}
+			err := store.AdvanceIntake(ctx, ranges)
+			overlap, ok := errors.AsType[*pgstore.OverlapError](err)
+			if !ok {
+				return err
+			}
+			for i, p := range ps {
+				if p.Partition == overlap.Intake.Partition {
+					ps[i] = p.Since(overlap.Counted)
+				}
+			}
+		}
+	}
+}
+
+// runConsumers runs until ctx is done and all have drained, or one of them or what they need has failed.
+func runConsumers(ctx, life context.Context, consumers []*kafkaclient.Consumer, person *room) error {
+	group, ctx := errgroup.WithContext(ctx)
+	context.AfterFunc(ctx, func() { person.stopping.Store(true) })
+	for _, c := range consumers {
+		group.Go(func() error { return c.Run(ctx) })
+	}
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-life.Done(): // the store, the relay or the server has ended: its error comes from the clean-ups
+			return context.Cause(life)
+		}
+	})
+	return group.Wait()
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"example.com/billing/internal/billing"
+	"example.com/billing/internal/billing/pgstore"
+	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/outbox"
+	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/platform/telemetry"
+	"example.com/billing/internal/retry"
+)
+
+// gaugeSources are what the gauges are read from.
+type gaugeSources struct {
+	ladder    retry.Ladder
+	consumers []*kafkaclient.Consumer
+	reader    *kafkaclient.Reader
+	relay     *outbox.Relay
+	letters   *deadletter.List
+	store     *pgstore.Store
+	topics    topicIDs
+	log       *slog.Logger
+}
+
+// How old a figure of the brokers or the database may be. Scrapes never wait for either.
+const (
+	gaugesEvery  = 10 * time.Second
+	balanceEvery = time.Minute // it reads all charges
+)
+
+// figures are the latest that could be read.
+type figures struct {
+	mu      sync.Mutex
+	lag     []telemetry.Gauge
+	letters deadletter.Stats
+	outbox  outbox.Stats
+	balance pgstore.Balance
+}
+
+// registerGauges shows what is read in the background, and the consumers' own state. Every instance shows the database's
+// figures: rules use max.
+func registerGauges(m *telemetry.Metrics, s gaugeSources) *figures {
+	f := &figures{}
+	read := func(values func() []telemetry.Gauge) func() []telemetry.Gauge {
+		return func() []telemetry.Gauge { f.mu.Lock(); defer f.mu.Unlock(); return values() }
+	}
+	one := func(value func() float64) func() []telemetry.Gauge {
+		return read(func() []telemetry.Gauge { return []telemetry.Gauge{{Value: value()}} })
+	}
+	dlq := s.ladder.DeadLetters()
+	m.GaugeFunc("billing_consumer_lag", "Records that the group has not finished.", []string{"topic", "partition"}, read(func() []telemetry.Gauge { return f.lag }))
+	m.GaugeFunc("billing_partition_paused", "1 while fetching is paused; the reason tells why.", []string{"topic", "partition", "reason"}, s.paused)
+	m.GaugeFunc("billing_dlq_unresolved", "Dead letters that wait for a person.", []string{"topic", "reason"}, read(func() (gs []telemetry.Gauge) {
+		for reason, n := range f.letters.Unresolved {
+			gs = append(gs, telemetry.Gauge{Labels: []string{dlq, string(reason)}, Value: float64(n)})
+		}
+		return gs
+	}))
+	m.GaugeFunc("billing_dlq_unresolved_amount", "Money of the dead letters that wait.", []string{"topic", "currency"}, read(func() (gs []telemetry.Gauge) {
+		for currency, minor := range f.letters.Amount {
+			amount, _ := strconv.ParseFloat(billing.Money{Minor: minor, Currency: currency}.Decimal(), 64) // for display only
+			gs = append(gs, telemetry.Gauge{Labels: []string{dlq, currency}, Value: amount})
+		}
+		return gs
+	}))
+	m.GaugeFunc("billing_dlq_oldest_seconds", "Age of the oldest dead letter that waits.", []string{"topic"}, read(func() []telemetry.Gauge {
+		return []telemetry.Gauge{{Labels: []string{dlq}, Value: f.letters.Oldest.Seconds()}}
+	}))
+	m.GaugeFunc("billing_outbox_unpublished", "Result events that are not out yet.", nil, one(func() float64 { return float64(f.outbox.Unpublished) }))
+	m.GaugeFunc("billing_outbox_oldest_seconds", "Age of the oldest of them.", nil, one(func() float64 { return f.outbox.OldestAge.Seconds() }))
+	m.GaugeFunc("billing_conservation_difference", "Records taken less the sum of their fates; 0 at rest.", []string{"topic"}, read(func() []telemetry.Gauge {
+		return []telemetry.Gauge{{Labels: []string{s.ladder.Main()}, Value: float64(f.balance.Difference)}}
+	}))
+	return f
+}
+
+// run keeps the figures fresh until ctx is done. One that cannot be read keeps its last value; readiness tells why.
+func (f *figures) run(ctx context.Context, s gaugeSources) error {
+	tick := time.NewTicker(gaugesEvery)
+	defer tick.Stop()
+	var balanced time.Time
+	for {
+		f.refresh(ctx, s, time.Since(balanced) >= balanceEvery)
+		if time.Since(balanced) >= balanceEvery {
+			balanced = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (f *figures) refresh(ctx context.Context, s gaugeSources, withBalance bool) {
+	ctx, cancel := context.WithTimeout(ctx, gaugesEvery)
+	defer cancel()
+	keep := func(what string, err error, set func()) {
+		if err != nil {
+			s.log.Debug("figure not read", "figure", what, "error", err)
+			return
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		set()
+	}
+	lag, err := s.lag(ctx)
+	keep("lag", err, func() { f.lag = lag })
+	letters, err := s.letters.Stats(ctx, s.ladder.DeadLetters())
+	keep("dead letters", err, func() { f.letters = letters })
+	out, err := s.relay.Stats(ctx)
+	keep("outbox", err, func() { f.outbox = out })
+	if withBalance {
+		balance, err := s.store.Balance(ctx, s.topics.id(s.ladder.Main()))
+		keep("balance", err, func() { f.balance = balance })
+	}
+}
+
+// lag is the end of each partition less what its group has committed.
+func (s gaugeSources) lag(ctx context.Context) (gs []telemetry.Gauge, err error) {
+	for _, c := range s.consumers {
+		ends, err := s.reader.Ends(ctx, c.Topic())
+		if err != nil {
+			return nil, err
+		}
+		starts, err := s.reader.Starts(ctx, c.Topic())
+		if err != nil {
+			return nil, err
+		}
+		committed, err := s.reader.Committed(ctx, c.Group(), c.Topic(), len(ends))
+		if err != nil {
+			return nil, err
+		}
+		for p, end := range ends {
+			at := max(committed[p], starts[p])
+			gs = append(gs, telemetry.Gauge{Labels: []string{c.Topic(), strconv.Itoa(int(p))}, Value: float64(max(0, end-at))})
+		}
+	}
+	return gs, nil
+}
+
+func (s gaugeSources) paused() (gs []telemetry.Gauge) {
+	for _, c := range s.consumers {
+		for _, p := range c.State() {
+			paused := 0.0
+			if p.Paused != "" {
+				paused = 1
+			}
+			gs = append(gs, telemetry.Gauge{Labels: []string{c.Topic(), strconv.Itoa(int(p.Partition)), p.Paused}, Value: paused})
+		}
+	}
+	return gs
+}

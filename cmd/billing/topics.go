@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/retry"
+)
+
+// resultTopic is where the result events go.
+const resultTopic = "billing.charges"
+
+const (
+	minRetention   = 7 * 24 * time.Hour // longer than the longest outage that must lose nothing
+	messageBytes   = 1 << 20            // an order
+	headerBudget   = 64 << 10           // what our headers and the foreign ones may add on the way (hazard H14)
+	defaultParts   = 6
+	topicsDeadline = 20 * time.Second
+)
+
+// wantedTopics are the topics that the service reads or writes. parts is for those that are created.
+func wantedTopics(l retry.Ladder, parts int) []kafkaclient.Wanted {
+	week := minRetention.Milliseconds()
+	wanted := []kafkaclient.Wanted{{Name: l.Main(), Partitions: parts, MinRetention: week, MinMessageBytes: messageBytes}}
+	for _, t := range l.Tiers() {
+		wanted = append(wanted, kafkaclient.Wanted{Name: t.Topic, Partitions: parts, MinRetention: week, MinMessageBytes: messageBytes + headerBudget})
+	}
+	return append(wanted,
+		kafkaclient.Wanted{Name: l.DeadLetters(), Partitions: parts, MinRetention: -1, MinMessageBytes: messageBytes + headerBudget},
+		kafkaclient.Wanted{Name: resultTopic, Partitions: parts, MinRetention: week})
+}
+
+func newTopicsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "topics", Short: "Compare the topics with what the service needs, and create what is missing"}
+	var parts int
+	plan := &cobra.Command{
+		Use: "plan", Short: "Print what is missing or otherwise than wanted; exit code 3 if anything is", Args: cobra.NoArgs,
+		Example: "  billing topics plan",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withTopicPlan(cmd.Context(), parts, func(_ context.Context, _ *kafkaclient.Admin, p kafkaclient.Plan) error {
+				if printPlan(cmd.OutOrStdout(), p) {
+					return errDifferences
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), "all topics are as wanted")
+				return nil
+			})
+		},
+	}
+	apply := &cobra.Command{
+		Use: "apply", Short: "Create the topics that are missing; existing ones are never changed", Args: cobra.NoArgs,
+		Example: "  billing topics apply --partitions 12",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withTopicPlan(cmd.Context(), parts, func(ctx context.Context, admin *kafkaclient.Admin, p kafkaclient.Plan) error {
+				printPlan(cmd.OutOrStdout(), p)
+				for _, t := range p.Create {
+					if err := admin.Create(ctx, t); err != nil {
+						return err
+					}
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%d created\n", len(p.Create))
+				return nil
+			})
+		},
+	}
+	for _, c := range []*cobra.Command{plan, apply} {
+		c.Flags().IntVar(&parts, "partitions", defaultParts, "partitions of topics that are created")
+	}
+	cmd.AddCommand(plan, apply)
+	return cmd
+}
+
+// withTopicPlan compares the cluster with the settings.
+func withTopicPlan(ctx context.Context, parts int, then func(context.Context, *kafkaclient.Admin, kafkaclient.Plan) error) error {
+	cfg, err := loadConfig(needsKafka)
+	if err != nil {
+		return err
+	}
+	if parts < 1 {
+		return &usageError{[]string{"--partitions must be at least 1"}}
+	}
+	ctx, cancel := context.WithTimeout(ctx, topicsDeadline)
+	defer cancel()
+	admin, err := kafkaclient.NewAdmin(cfg.kafka())
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	plan, err := planTopics(ctx, admin, cfg.ladder(), parts)
+	if err != nil {
+		return err
+	}
+	return then(ctx, admin, plan)
+}
+
+func planTopics(ctx context.Context, admin *kafkaclient.Admin, l retry.Ladder, parts int) (kafkaclient.Plan, error) {
+	brokers, err := admin.Brokers(ctx)
+	if err != nil {
+		return kafkaclient.Plan{}, err
+	}
+	existing, err := admin.Topics(ctx, append(l.Topics(), resultTopic), kafkaclient.PlanConfigs...)
+	if err != nil {
+		return kafkaclient.Plan{}, err
+	}
+	return kafkaclient.NewPlan(wantedTopics(l, parts), existing, brokers), nil
+}
+
+// printPlan reports whether there was anything to print.
+func printPlan(w io.Writer, p kafkaclient.Plan) bool {
+	for _, t := range p.Create {
+		fmt.Fprintf(w, "create %s: %d partitions, replication %d\n", t.Name, t.Partitions, t.Replication)
+	}
+	for _, d := range p.Differ {
+		fmt.Fprintln(w, "differs", d)
+	}
+	return len(p.Create)+len(p.Differ) > 0
+}

@@ -1,0 +1,175 @@
+package admin
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"example.com/billing/internal/audit"
+	"example.com/billing/internal/billing"
+	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/retry"
+)
+
+// readTimeout bounds the reading of one record from the broker.
+const readTimeout = 10 * time.Second
+
+type topicView struct {
+	Topic         string                   `json:"topic"`
+	Unresolved    int64                    `json:"unresolved"`
+	ByReason      map[failure.Reason]int64 `json:"by_reason"`
+	AmountAtRisk  []moneyView              `json:"amount_at_risk"`
+	OldestSeconds int64                    `json:"oldest_seconds"`
+}
+
+type moneyView struct {
+	Amount   string `json:"amount"`
+	Currency string `json:"currency"`
+}
+
+// listTopics answers GET /admin/dlq.
+func (s *Server) listTopics(c echo.Context, _ Token) (any, error) {
+	stats, err := s.deps.Letters.Stats(c.Request().Context(), s.cfg.DeadLetters)
+	if err != nil {
+		return nil, err
+	}
+	v := topicView{Topic: s.cfg.DeadLetters, ByReason: stats.Unresolved, AmountAtRisk: []moneyView{}, OldestSeconds: int64(stats.Oldest.Seconds())}
+	for _, n := range stats.Unresolved {
+		v.Unresolved += n
+	}
+	for currency, minor := range stats.Amount {
+		v.AmountAtRisk = append(v.AmountAtRisk, moneyView{billing.Money{Minor: minor, Currency: currency}.Decimal(), currency})
+	}
+	slices.SortFunc(v.AmountAtRisk, func(a, b moneyView) int {
+		if a.Currency < b.Currency {
+			return -1
+		}
+		return 1
+	})
+	return page[topicView]{Data: []topicView{v}}, nil
+}
+
+// listLetters answers GET /admin/dlq/{dlq_topic}/messages.
+func (s *Server) listLetters(c echo.Context, _ Token) (any, error) {
+	if err := s.knownTopic(c); err != nil {
+		return nil, err
+	}
+	p := params{c: c}
+	limit := p.limit()
+	f := deadletter.Filter{
+		State:   deadletter.State(p.text("state", func(v string) bool { return slices.Contains(deadletter.States(), deadletter.State(v)) }, "want open, replaying, replayed, dropped or resolved")),
+		Reason:  failure.Reason(p.text("reason", func(v string) bool { return failure.Reason(v).Known() }, "want a reason of the closed list, such as provider_5xx")),
+		Class:   failure.Class(p.text("class", func(v string) bool { return retry.KnownClass(failure.Class(v)) }, "want invalid, conflict, rejected, declined, exhausted, unknown, stale, bug or poison")),
+		OrderID: p.uuid("order_id", c.QueryParam("order_id")), From: p.time("from"), To: p.time("to"),
+		Before: p.cursor(), Limit: limit + 1,
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	letters, err := s.deps.Letters.Find(c.Request().Context(), s.cfg.DeadLetters, f)
+	if err != nil {
+		return nil, err
+	}
+	return paged(letters, limit, func(l deadletter.Letter) int64 { return l.ID }, viewLetter), nil
+}
+
+func (s *Server) knownTopic(c echo.Context) error {
+	if topic := c.Param("dlq_topic"); topic != s.cfg.DeadLetters {
+		return &deadletter.TopicError{Topic: topic, Want: s.cfg.DeadLetters}
+	}
+	return nil
+}
+
+type shownLetter struct {
+	letterView
+	Record *recordView `json:"record"` // null: the topic does not hold it any more
+}
+
+type recordView struct {
+	Timestamp time.Time    `json:"timestamp"`
+	Headers   []headerView `json:"headers"`
+	Key       *bytesView   `json:"key,omitempty"`   // operators and approvers only
+	Value     *bytesView   `json:"value,omitempty"` // the same
+}
+
+type headerView struct {
+	Name string `json:"name"`
+	bytesView
+}
+
+// bytesView shows UTF-8 as text and anything else as base64; both empty: null, as Kafka knows it.
+type bytesView struct {
+	Text   *string `json:"text,omitempty"`
+	Base64 *string `json:"base64,omitempty"`
+}
+
+func viewBytes(b []byte) bytesView {
+	if b == nil {
+		return bytesView{}
+	}
+	text := string(b)
+	if utf8.Valid(b) {
+		return bytesView{Text: &text}
+	}
+	text = base64.StdEncoding.EncodeToString(b)
+	return bytesView{Base64: &text}
+}
+
+// showLetter answers GET /admin/dlq/{dlq_topic}/messages/{partition}/{offset}.
+func (s *Server) showLetter(c echo.Context, by Token) (any, error) {
+	if err := s.knownTopic(c); err != nil {
+		return nil, err
+	}
+	p := params{c: c}
+	at := deadletter.Place{
+		Partition: int32(p.number("partition", c.Param("partition"), 0, 1<<31-1)),
+		Offset:    p.number("offset", c.Param("offset"), 0, 1<<62),
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	ctx, cancel := context.WithTimeout(c.Request().Context(), readTimeout)
+	defer cancel()
+	letter, err := s.deps.Letters.At(ctx, s.cfg.DeadLetters, at)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.deps.Records.At(ctx, s.cfg.DeadLetters, []deadletter.Place{at})
+	if err != nil {
+		return nil, err
+	}
+	shown := shownLetter{letterView: viewLetter(letter)}
+	d, ok := found[at]
+	if !ok {
+		return shown, nil
+	}
+	shown.Record = viewRecord(d.Message)
+	if by.Role < Operator {
+		return shown, nil
+	}
+	// The trail first: nobody reads a payload without it.
+	err = s.audit.Write(ctx, audit.Entry{
+		Actor: by.actor(), Action: "dlq.read", Reason: "not given", Target: map[string]any{"topic": letter.Topic, "partition": at.Partition, "offset": at.Offset},
+		RequestID: requestID(c), Outcome: "shown",
+	})
+	if err != nil {
+		return nil, err
+	}
+	key, value := viewBytes(d.Message.Key), viewBytes(d.Message.Value)
+	shown.Record.Key, shown.Record.Value = &key, &value
+	return shown, nil
+}
+
+func viewRecord(m kafkaclient.Message) *recordView {
+	v := &recordView{Timestamp: m.Timestamp.UTC(), Headers: []headerView{}}
+	for _, h := range m.Headers {
+		v.Headers = append(v.Headers, headerView{h.Key, viewBytes(h.Value)})
+	}
+	return v
+}

@@ -1,0 +1,138 @@
+// Package admin is the person's way in: health, metrics, and the HTTP API over dead letters, orders and the audit trail.
+//
+// It is closed by default: without tokens there is no /admin at all. Every unsafe call has an actor, a reason and an audit
+// row. It never shows a payload to a viewer, an internal error to anyone, and never acts by itself. Limits: bodies of 1 MiB,
+// and replays run within the call, so that one takes at most ReplayTimeout; what is left then is for the next call.
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"example.com/billing/internal/audit"
+	"example.com/billing/internal/deadletter"
+)
+
+// Config says where to listen and who may come in. Zero durations take their defaults.
+type Config struct {
+	Addr           string
+	DeadLetters    string  // the dead-letter topic
+	Tokens         []Token // none: no admin surface, only health and metrics
+	AllowDemoToken bool    // only the demo does
+	CheckTimeout   time.Duration
+	ReplayTimeout  time.Duration
+	StopTimeout    time.Duration
+}
+
+// Deps are what the server shows and acts through.
+type Deps struct {
+	Pool     *pgxpool.Pool
+	Letters  *deadletter.List
+	Records  *deadletter.Records
+	Replayer *deadletter.Replayer
+	Parts    []Part // of the readiness
+	Metrics  prometheus.Gatherer
+	Clock    func() time.Time
+	Log      *slog.Logger
+}
+
+// Server answers HTTP.
+type Server struct {
+	cfg      Config
+	deps     Deps
+	audit    *audit.Log
+	history  history
+	answers  answers
+	failures *rate.Limiter
+	echo     *echo.Echo
+	listener net.Listener
+}
+
+// New checks the settings and takes the port, so that a port in use fails the start. Run serves; without it, Close.
+func New(cfg Config, deps Deps) (*Server, error) {
+	if deps.Pool == nil || deps.Letters == nil || deps.Records == nil || deps.Replayer == nil || deps.Metrics == nil || deps.Clock == nil || deps.Log == nil {
+		return nil, errors.New("admin: pool, letters, records, replayer, metrics, clock and log are required")
+	}
+	for _, t := range cfg.Tokens {
+		if t.demo && !cfg.AllowDemoToken {
+			return nil, fmt.Errorf("admin: the token of %q is the demo's, which everyone knows; make your own: openssl rand -hex 24", t.Name)
+		}
+	}
+	setDefault(&cfg.CheckTimeout, 2*time.Second)
+	setDefault(&cfg.ReplayTimeout, 2*time.Minute)
+	setDefault(&cfg.StopTimeout, 5*time.Second)
+	s := &Server{
+		cfg: cfg, deps: deps, audit: audit.New(deps.Pool), history: history{deps.Pool}, answers: answers{deps.Pool, cfg.ReplayTimeout + 10*time.Second},
+		failures: rate.NewLimiter(1, 10), echo: echo.New(),
+	}
+	s.register()
+	var err error
+	if s.listener, err = net.Listen("tcp", cfg.Addr); err != nil {
+		return nil, fmt.Errorf("admin: listen on %q: %w", cfg.Addr, err)
+	}
+	return s, nil
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d == 0 {
+		*d = value
+	}
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Routes are all calls that are answered, as "METHOD /path/{parameter}".
+func (s *Server) Routes() []string {
+	var all []string
+	for _, r := range s.echo.Routes() {
+		parts := strings.Split(r.Path, "/")
+		for i, part := range parts {
+			if name, ok := strings.CutPrefix(part, ":"); ok {
+				parts[i] = "{" + name + "}"
+			}
+		}
+		all = append(all, r.Method+" "+strings.Join(parts, "/"))
+	}
+	return all
+}
+
+// Close gives the port back when Run was never called.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// Run serves until the context ends, then lets running requests finish within StopTimeout.
+func (s *Server) Run(ctx context.Context) error {
+	server := &http.Server{
+		Handler:           s.echo,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("admin: serve: %w", err)
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
+	defer cancel()
+	if err := server.Shutdown(stop); err != nil {
+		return errors.Join(fmt.Errorf("admin: requests cut off at the stop: %w", err), server.Close())
+	}
+	return nil
+}

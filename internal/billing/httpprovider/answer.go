@@ -1,0 +1,156 @@
+package httpprovider
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/billing/internal/billing"
+	"example.com/billing/internal/failure"
+)
+
+func (a answer) success() bool {
+	return a.status == http.StatusOK || a.status == http.StatusCreated
+}
+
+// problem is what we read of application/problem+json.
+type problem struct {
+	Code  string `json:"code"`
+	Title string `json:"title"`
+}
+
+// problem reads the body of a refusal as far as it can be read. A text that repeats a secret is left out.
+func (a answer) problem(secrets ...string) problem {
+	var p problem
+	_ = json.Unmarshal(a.body, &p) // a proxy's page has neither, and the status speaks for itself
+	return problem{Code: visible(without(p.Code, secrets)), Title: printable(without(p.Title, secrets), maxText)}
+}
+
+// refusal is the failure that the status means. Only a 422 needs its body to be understood.
+func (a answer) refusal(p problem, now time.Time) *failure.Error {
+	if a.broken != nil && (a.status/100 == 2 || a.status == http.StatusUnprocessableEntity) {
+		return a.broken
+	}
+	said := strings.TrimSpace(fmt.Sprintf("%d %s %s", a.status, p.Code, p.Title))
+	f := failure.New(reasonOf(a.status, p.Code), "the provider answered %s", said)
+	if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
+		f.RetryAfter = retryAfter(a.header.Get("Retry-After"), now)
+	}
+	return f
+}
+
+// successOf accepts a charge only if it is what was asked for.
+func successOf(a answer, r billing.ChargeRequest) (billing.ProviderCharge, error) {
+	if a.broken != nil {
+		return billing.ProviderCharge{}, a.broken
+	}
+	charge, err := chargeOf(a.body)
+	if err != nil {
+		return billing.ProviderCharge{}, badAnswer(err)
+	}
+	if charge.Reference != r.Reference || charge.Amount != r.Amount {
+		return billing.ProviderCharge{}, failure.New(failure.ProviderBadAnswer, "%w: %s of order %s was answered with %s of order %s",
+			billing.ErrContradiction, r.Amount, r.Reference, charge.Amount, charge.Reference)
+	}
+	return charge, nil
+}
+
+// listOf reads the answer of a look-up. No "data" is not an empty list, and no "consistent" is not true.
+func listOf(a answer) ([]billing.ProviderCharge, bool, error) {
+	if a.broken != nil {
+		return nil, false, a.broken
+	}
+	fields, err := object(a.body)
+	if err != nil {
+		return nil, false, badAnswer(err)
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(fields["data"], &items); err != nil || items == nil {
+		return nil, false, badAnswer(errors.New("no list of charges"))
+	}
+	found := make([]billing.ProviderCharge, len(items))
+	for i, item := range items {
+		if found[i], err = chargeOf(item); err != nil {
+			return nil, false, badAnswer(err)
+		}
+	}
+	return found, string(fields["consistent"]) == "true", nil
+}
+
+func badAnswer(err error) *failure.Error {
+	return failure.New(failure.ProviderBadAnswer, "the provider's answer is not a charge: %w", err)
+}
+
+// chargeOf reads a charge in the form of the contract. Errors name fields, never values.
+func chargeOf(data []byte) (billing.ProviderCharge, error) {
+	fields, err := object(data)
+	if err != nil {
+		return billing.ProviderCharge{}, err
+	}
+	var c billing.ProviderCharge
+	if c.ID = visible(text(fields["id"])); c.ID == "" {
+		return c, errors.New("no id")
+	}
+	reference := text(fields["reference"])
+	if c.Reference, err = uuid.Parse(reference); err != nil || c.Reference.String() != reference {
+		return c, errors.New("the reference is not an order id")
+	}
+	amount := text(fields["amount"])
+	if c.Amount, err = billing.ParseMoney(amount, text(fields["currency"])); err != nil || c.Amount.Decimal() != amount {
+		return c, errors.New("amount and currency are not an exact amount")
+	}
+	if text(fields["status"]) != "succeeded" {
+		return c, errors.New("the status is not succeeded")
+	}
+	// A charge is not doubted for its date: money has moved, and nothing is decided by it.
+	c.CreatedAt, _ = time.Parse(time.RFC3339Nano, text(fields["created_at"]))
+	return c, nil
+}
+
+// object reads exactly one JSON object whose names are case-sensitive and stand once. Decoded into a struct, "Amount"
+// would pass for "amount" and the last of two would win.
+func object(data []byte) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("not a JSON object")
+	}
+	fields := make(map[string]json.RawMessage, 8)
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, errors.New("not JSON")
+		}
+		name, _ := t.(string) // the decoder takes nothing else for a name
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("the field %s stands twice", printable(name, 20))
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, errors.New("not JSON")
+		}
+		fields[name] = value
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, errors.New("not JSON")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the JSON object")
+	}
+	return fields, nil
+}
+
+// text is the value of a JSON string, "" for anything else.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}

@@ -1,0 +1,249 @@
+package httpprovider
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/billing/internal/failure"
+)
+
+// silent takes requests, tells of each and never answers.
+func silent(t *testing.T) (url string, arrived chan struct{}) {
+	arrived = make(chan struct{}, 10)
+	return serve(t, func(_ http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		arrived <- struct{}{}
+		<-req.Context().Done()
+	}), arrived
+}
+
+func TestAHangIsUnknown(t *testing.T) {
+	url, arrived := silent(t)
+	call, f := mustFail(t, client(t, url, timeout(50*time.Millisecond)), t.Context(), request())
+	require.Equal(t, failure.ProviderTimeout, f.Reason, f.Detail)
+	require.True(t, f.Unknown && call.Sent)
+	require.Zero(t, call.Status)
+	<-arrived
+}
+
+// SendBy is the request's deadline too: past it the claim may be another's.
+func TestSendByEndsTheRequest(t *testing.T) {
+	url, _ := silent(t)
+	r := request()
+	r.SendBy = time.Now().Add(50 * time.Millisecond)
+	call, f := mustFail(t, client(t, url, timeout(time.Minute)), t.Context(), r)
+	require.Equal(t, failure.ProviderTimeout, f.Reason, f.Detail)
+	require.True(t, f.Unknown && call.Sent)
+}
+
+func TestWhatIsNotSentIsProvenNotSent(t *testing.T) {
+	wrongCert := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(wrongCert.Close)
+	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
+	for name, test := range map[string]struct {
+		url    string
+		reason failure.Reason
+	}{
+		"refused":               {"http://" + closedPort(t), failure.ProviderUnreachable},
+		"no such host":          {"http://provider.invalid", failure.ProviderUnreachable},
+		"unknown certificate":   {wrongCert.URL, failure.ProviderTLS},
+		"HTTP on a TLS port":    {"https" + plain[len("http"):], failure.ProviderTLS},
+		"hangs up in handshake": {"https" + hangUp(t)[len("http"):], failure.ProviderUnreachable},
+		"hangs in handshake":    {"https://" + mute(t), failure.ProviderUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call, f := mustFail(t, client(t, test.url, timeout(500*time.Millisecond)), t.Context(), request())
+			require.Equal(t, test.reason, f.Reason, f.Error())
+			require.False(t, call.Sent)
+			require.False(t, f.Unknown)
+			require.Zero(t, call.Status)
+			require.NotContains(t, f.Detail, "broke off", "the cause is told")
+		})
+	}
+}
+
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// hangUp closes each connection after its first bytes.
+func hangUp(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1))
+			_ = conn.Close()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// mute is a port whose connections are made by the kernel and taken by nobody.
+func mute(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
+func TestWaitingForAConnectionSendsNothing(t *testing.T) {
+	url, arrived := silent(t)
+	c := client(t, url, func(cfg *Config) { cfg.MaxConns = 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _, _ = c.Charge(ctx, request())
+	}()
+	<-arrived
+	r := request()
+	r.SendBy = time.Now().Add(50 * time.Millisecond)
+	call, f := mustFail(t, c, t.Context(), r)
+	require.Equal(t, failure.ProviderUnreachable, f.Reason)
+	require.False(t, call.Sent || f.Unknown)
+	cancel()
+	<-done
+	require.Empty(t, arrived)
+}
+
+func TestNothingIsSentPastSendBy(t *testing.T) {
+	var bytes atomic.Int64
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { bytes.Add(1) }))
+	s.Listener = &counting{s.Listener, &bytes}
+	s.Start()
+	t.Cleanup(s.Close)
+
+	t.Run("already past", func(t *testing.T) {
+		r := request()
+		r.SendBy = time.Now().Add(-time.Nanosecond)
+		call, f := mustFail(t, client(t, s.URL), t.Context(), r)
+		require.Equal(t, failure.ProviderTimeout, f.Reason, f.Detail)
+		require.False(t, call.Sent || f.Unknown)
+	})
+	t.Run("no instant at all", func(t *testing.T) {
+		r := request()
+		r.SendBy = time.Time{}
+		call, _ := mustFail(t, client(t, s.URL), t.Context(), r)
+		require.False(t, call.Sent)
+	})
+	// The process was frozen between the first look at the clock and the write (hazard H1).
+	for name, strip := range map[string]bool{"frozen": false, "frozen, wall clock only": true} {
+		t.Run(name, func(t *testing.T) {
+			looks := 0
+			r := request()
+			c := client(t, s.URL, func(cfg *Config) {
+				cfg.Clock = func() time.Time {
+					now := time.Now()
+					if looks++; looks > 1 {
+						now = now.Add(time.Hour)
+					}
+					if strip {
+						now = now.Round(0)
+					}
+					return now
+				}
+			})
+			call, f := mustFail(t, c, t.Context(), r)
+			require.Equal(t, failure.ProviderTimeout, f.Reason, f.Detail)
+			require.False(t, call.Sent || f.Unknown)
+		})
+	}
+	require.Zero(t, bytes.Load(), "not one byte arrived")
+}
+
+func TestTheShorterClockCounts(t *testing.T) {
+	now := time.Now()
+	require.Equal(t, time.Minute, remaining(now, now.Add(time.Minute)))
+	require.Equal(t, time.Minute, remaining(now.Round(0), now.Add(time.Minute)))
+	require.Equal(t, time.Minute, remaining(now, now.Add(time.Minute).Round(0)))
+	require.Equal(t, -time.Minute, remaining(now, now.Add(-time.Minute)))
+}
+
+func TestOurShutdown(t *testing.T) {
+	t.Run("before the send", func(t *testing.T) {
+		url, arrived := silent(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		call, f := mustFail(t, client(t, url), ctx, request())
+		require.Equal(t, failure.ShuttingDown, f.Reason)
+		require.False(t, call.Sent || f.Unknown)
+		require.Empty(t, arrived)
+	})
+	t.Run("after the send", func(t *testing.T) {
+		url, arrived := silent(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-arrived
+			cancel()
+		}()
+		call, f := mustFail(t, client(t, url), ctx, request())
+		require.Equal(t, failure.ShuttingDown, f.Reason)
+		require.True(t, call.Sent && f.Unknown)
+	})
+	t.Run("in the body of a success", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := request()
+		url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.WriteString(w, charged(r)[:50])
+			_ = http.NewResponseController(w).Flush()
+			cancel()
+			<-req.Context().Done()
+		})
+		call, f := mustFail(t, client(t, url), ctx, r)
+		require.Equal(t, failure.ShuttingDown, f.Reason)
+		require.True(t, call.Sent && f.Unknown)
+	})
+	t.Run("a decline that came is a decline", func(t *testing.T) {
+		url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+			w.WriteHeader(http.StatusPaymentRequired)
+			_ = http.NewResponseController(w).Flush()
+			<-req.Context().Done()
+		})
+		call, f := mustFail(t, client(t, url, timeout(50*time.Millisecond)), t.Context(), request())
+		require.Equal(t, failure.Declined, f.Reason)
+		require.Equal(t, 402, call.Status)
+		require.False(t, f.Unknown)
+	})
+}
+
+// counting counts the bytes that arrive at a listener.
+type counting struct {
+	net.Listener
+	n *atomic.Int64
+}
+
+func (l *counting) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return &countingConn{c, l.n}, err
+}
+
+type countingConn struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c *countingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,53 @@
+package pgstore
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"example.com/billing/internal/billing"
+	"example.com/billing/internal/failure"
+)
+
+// Fate is where a record of the main topic ended, for now, unless it ended as the charge of its order: that stands in the
+// order's own row (hazard H18).
+type Fate struct {
+	Origin  billing.Origin
+	OrderID uuid.UUID // zero: the record could not be decoded
+	Kind    string    // "duplicate", "waiting", "dead", "dropped" or "resolved"
+	Reason  failure.Reason
+}
+
+func (f Fate) key() billing.Origin { return f.Origin }
+
+// RecordFate stores the fate in the place of an earlier one. Concurrent callers share a statement.
+func (s *Store) RecordFate(ctx context.Context, f Fate) error {
+	_, err := s.fates.do(ctx, f)
+	return err
+}
+
+const recordFatesSQL = `
+INSERT INTO record_fates (topic_id, partition, "offset", order_id, fate, reason)
+SELECT i.topic_id, i.partition, i."offset", nullif(i.order_id, '00000000-0000-0000-0000-000000000000'), i.fate, nullif(i.reason, '')
+FROM unnest($1::uuid[], $2::integer[], $3::bigint[], $4::uuid[], $5::text[], $6::text[])
+  AS i (topic_id, partition, "offset", order_id, fate, reason)
+ORDER BY 1, 2, 3
+ON CONFLICT (topic_id, partition, "offset") DO UPDATE SET
+       order_id = excluded.order_id, fate = excluded.fate, reason = excluded.reason, updated_at = now()`
+
+func (s *Store) fateBatch(batch []*job[Fate, struct{}]) {
+	isolate(batch, func(batch []*job[Fate, struct{}]) error {
+		n := len(batch)
+		topics, partitions, offsets := make(uuids, n), make([]int32, n), make([]int64, n)
+		orders, kinds, reasons := make(uuids, n), texts(n), texts(n)
+		for i, j := range batch {
+			f := j.in
+			topics[i], partitions[i], offsets[i] = f.Origin.TopicID, f.Origin.Partition, f.Origin.Offset
+			orders[i], kinds[i], reasons[i] = f.OrderID, f.Kind, string(f.Reason)
+		}
+		return s.patiently(context.Background(), "record fates", func(ctx context.Context, db session) error {
+			_, err := db.Exec(ctx, recordFatesSQL, topics, partitions, offsets, orders, kinds, reasons)
+			return err
+		})
+	})
+}

@@ -1,0 +1,233 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"example.com/billing/internal/failure"
+)
+
+// ErrContradiction marks an answer that is well formed and says something else than what was asked for: another amount,
+// another order. Nobody can decide that but a person.
+var ErrContradiction = errors.New("the provider's answer contradicts the request")
+
+// ServiceConfig are the limits within which the provider's memory can be trusted.
+type ServiceConfig struct {
+	Window        time.Duration // how long the same key is safe to send again: key lifetime less the margin
+	MaxProcessing time.Duration // how late after a request a charge may still appear
+	Clock         func() time.Time
+	Log           *slog.Logger
+}
+
+// Service charges orders. It is safe for concurrent use.
+type Service struct {
+	store    Store
+	provider Provider
+	cfg      ServiceConfig
+}
+
+// NewService checks the limits.
+func NewService(store Store, provider Provider, cfg ServiceConfig) (*Service, error) {
+	if cfg.Window <= 0 || cfg.MaxProcessing <= 0 {
+		return nil, errors.New("billing: the key lifetime must be longer than its margin, and the provider's longest processing time more than 0")
+	}
+	return &Service{store: store, provider: provider, cfg: cfg}, nil
+}
+
+// Receipt tells how an order was charged.
+type Receipt struct {
+	ProviderChargeID string
+	Duplicate        bool // it was charged before
+	SameRecord       bool // before, for this very record: a redelivery
+}
+
+// Charge claims the order, calls the provider and settles. Errors are *failure.Error or come from the store as such.
+//
+// The claim is committed before the call and the outcome in another transaction after it; no connection is held while the
+// provider works. Whatever happens in between, the next claim of the order finds that something may have been sent.
+func (s *Service) Charge(ctx context.Context, o Order) (Receipt, error) {
+	claim, standing, err := s.claim(ctx, o)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if standing != nil {
+		return answerFor(o, standing)
+	}
+	settlement, failed := s.attempt(ctx, claim)
+	if err := s.settle(ctx, claim, settlement); err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{ProviderChargeID: settlement.ProviderChargeID}, failed
+}
+
+// claim asks again in the currency of the row when the event named none: a changed default must not turn a waiting order
+// into a conflict (hazard H6).
+func (s *Service) claim(ctx context.Context, o Order) (*Claim, *Standing, error) {
+	claim, standing, err := s.store.Claim(ctx, o)
+	if standing == nil || standing.SameContent || !o.CurrencyIsDefault || standing.Currency == o.Amount.Currency {
+		return claim, standing, err
+	}
+	asFirstClaimed, err := o.In(standing.Currency)
+	if err != nil {
+		return nil, standing, nil //nolint:nilerr // the amount does not fit the row's currency: other content, as the standing says
+	}
+	return s.store.Claim(ctx, asFirstClaimed)
+}
+
+// answerFor maps what stands in the way of a claim. Only a success of the same content is a duplicate: a refusal must
+// still reach the dead letters, since a crash may have come between its settlement and its publication (hazard H4).
+func answerFor(o Order, st *Standing) (Receipt, error) {
+	switch {
+	case !st.SameContent:
+		return Receipt{}, failure.New(failure.OrderConflict, "order %s was taken before with other content; its row is %s", o.ID, st.State)
+	case st.State == Succeeded:
+		return Receipt{ProviderChargeID: st.ProviderChargeID, Duplicate: true, SameRecord: st.Origin == o.Origin}, nil
+	case st.State == Declined, st.State == Rejected, st.State == Review:
+		f := failure.New(st.Reason, "order %s is %s", o.ID, st.State)
+		f.Final, f.Unknown = true, st.State == Review
+		return Receipt{}, f
+	default: // in flight elsewhere, or it changed while we looked
+		return Receipt{}, failure.New(failure.OrderBusy, "order %s is being worked on", o.ID)
+	}
+}
+
+// attempt works under the claim and says both what to store and how the order failed; nil for a success. A panic may have
+// come after the send, so it leaves the outcome unknown (hazard H5).
+func (s *Service) attempt(ctx context.Context, c *Claim) (st Settlement, failed error) {
+	started := s.cfg.Clock()
+	defer func() {
+		if p := recover(); p != nil {
+			f := failure.New(failure.Panic, "panic while charging: %v", p)
+			st, failed = Settlement{State: Unknown, Unknown: true, Sent: true, Reason: f.Reason}, f
+			st.Attempt.Kind = "charge"
+		}
+		st.Attempt.StartedAt, st.Attempt.FinishedAt = started, s.cfg.Clock()
+		st.Attempt.Reason = st.Reason
+		if failed != nil {
+			st.Attempt.Detail = failed.Error()
+		}
+	}()
+	if s.mustLookUp(c) {
+		return s.lookUp(ctx, c)
+	}
+	return s.send(ctx, c)
+}
+
+// mustLookUp reports whether sending the same key might be a second charge: the provider may have forgotten the key, or
+// we may have forgotten a send (hazards H2, H3). Age is by the later of both clocks; a negative one proves nothing.
+func (s *Service) mustLookUp(c *Claim) bool {
+	if c.FirstSentAt.IsZero() {
+		return c.Order.MayBeKnown
+	}
+	age := later(c.Now, s.cfg.Clock()).Sub(c.FirstSentAt)
+	return age < 0 || age > s.cfg.Window
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// lookUp adopts the charge that the provider lists, and sends only when its absence is proven.
+func (s *Service) lookUp(ctx context.Context, c *Claim) (Settlement, error) {
+	found, consistent, err := s.provider.Find(ctx, c.Order.ID)
+	if err != nil {
+		return lookedUp(c, failure.Of(err))
+	}
+	if len(found) > 0 {
+		return s.adopt(c, found)
+	}
+	quiet := c.LastSentAt.IsZero() || c.Now.Sub(c.LastSentAt) > s.cfg.MaxProcessing
+	if !consistent || !quiet {
+		return lookedUp(c, failure.New(failure.ProviderInProgress, "the provider does not list order %s, which proves nothing yet", c.Order.ID))
+	}
+	c.Unknown = false
+	return s.send(ctx, c)
+}
+
+// lookedUp settles a look-up that proved nothing: what was known before still is.
+func lookedUp(c *Claim, f *failure.Error) (Settlement, error) {
+	f.Unknown = c.Unknown
+	return Settlement{State: openState(c.Unknown), Unknown: c.Unknown, Reason: f.Reason, Attempt: Attempt{Kind: "lookup"}}, f
+}
+
+func (s *Service) adopt(c *Claim, found []ProviderCharge) (Settlement, error) {
+	if len(found) > 1 || found[0].Amount != c.Order.Amount || found[0].Reference != c.Order.ID {
+		f := failure.New(failure.ProviderBadAnswer, "the provider lists %d charges for order %s, the first of %s", len(found), c.Order.ID, found[0].Amount)
+		st, _ := contradiction(f)
+		st.Attempt.Kind = "lookup"
+		return st, f
+	}
+	st := s.success(c, found[0].ID)
+	st.Attempt.Kind = "lookup"
+	st.Sent = !c.FirstSentAt.IsZero()
+	return st, nil
+}
+
+func (s *Service) send(ctx context.Context, c *Claim) (Settlement, error) {
+	charge, call, err := s.provider.Charge(ctx, ChargeRequest{
+		Key: c.Key, Reference: c.Order.ID, CustomerID: c.Order.CustomerID, Amount: c.Order.Amount,
+		SendBy: c.SendBy, Traceparent: c.Order.Traceparent,
+	})
+	var st Settlement
+	if err == nil {
+		st = s.success(c, charge.ID)
+	} else {
+		st, err = s.failed(c, err)
+	}
+	st.Sent = call.Sent
+	st.Attempt = Attempt{Kind: "charge", HTTPStatus: call.Status, ProviderRequestID: call.RequestID, ProviderCode: call.Code, Replayed: call.Replayed}
+	return st, err
+}
+
+// failed maps a failure to the row's state. An unknown outcome is sticky: a later refusal proves nothing about the earlier
+// request; only a decline of the same key does, since keys are not sent past their lifetime without a look-up (hazard H5).
+func (s *Service) failed(c *Claim, err error) (Settlement, error) {
+	f := failure.Of(err)
+	switch f.Reason {
+	case failure.Declined, failure.ProviderBadRequest, failure.ProviderRejected, failure.KeyReused, failure.ProviderInProgress:
+		f.Answered = true
+	}
+	switch {
+	case f.Reason == failure.Declined:
+		return s.refusal(c, Declined, f), f
+	case errors.Is(err, ErrContradiction), f.Reason == failure.KeyReused:
+		return contradiction(f)
+	case f.Reason == failure.ProviderBadRequest, f.Reason == failure.ProviderRejected:
+		f.Unknown = c.Unknown
+		if !c.Unknown {
+			return s.refusal(c, Rejected, f), f
+		}
+	default:
+		f.Unknown = f.Unknown || c.Unknown
+	}
+	return Settlement{State: openState(f.Unknown), Unknown: f.Unknown, Reason: f.Reason}, f
+}
+
+func openState(unknown bool) State {
+	if unknown {
+		return Unknown
+	}
+	return RetryWait
+}
+
+func contradiction(f *failure.Error) (Settlement, error) {
+	f.Final, f.Unknown = true, true
+	return Settlement{State: Review, Unknown: true, Sent: true, Reason: f.Reason}, f
+}
+
+func (s *Service) success(c *Claim, chargeID string) Settlement {
+	e := newEvent(*c, EventSucceeded, s.cfg.Clock())
+	e.ProviderChargeID = chargeID
+	return Settlement{State: Succeeded, ProviderChargeID: chargeID, Event: e}
+}
+
+func (s *Service) refusal(c *Claim, state State, f *failure.Error) Settlement {
+	e := newEvent(*c, EventFailed, s.cfg.Clock())
+	e.Kind, e.Reason = string(state), string(f.Reason)
+	return Settlement{State: state, Reason: f.Reason, Event: e}
+}

@@ -1,0 +1,58 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Error is a failure with its reason. Errors without one are Unclassified, which is retried.
+type Error struct {
+	Reason     Reason
+	Unknown    bool          // money may have moved, in this attempt or in an earlier one of the same order
+	Answered   bool          // the provider took a decision in this very attempt, so it works
+	Final      bool          // nothing that happens by itself will change it: the message's own, whatever the reason
+	RetryAfter time.Duration // what the dependency asked for; 0 when it did not
+	Detail     string        // for people: no payload, no key, no token
+	Err        error         // what lies below, if anything
+}
+
+// New makes a failure whose detail is formatted like fmt.Errorf; %w sets the error below.
+func New(r Reason, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Reason: r, Detail: err.Error(), Err: errors.Unwrap(err), Unknown: r.Money() == MayHaveMoved}
+}
+
+func (e *Error) Error() string { return string(e.Reason) + ": " + e.Detail }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fault is whose fault the failure is under the policy.
+func (e *Error) Fault(p Policy) Fault {
+	if e.Final {
+		return OfMessage
+	}
+	return p.Fault(e.Reason)
+}
+
+// Class is the class of the dead letter that this failure ends in: what cannot be told apart from a charge is unknown,
+// whatever the last attempt said (hazard H5).
+func (e *Error) Class() Class {
+	c := e.Reason.Class()
+	if e.Unknown && (c == ClassExhausted || c == ClassRejected || c == ClassStale) {
+		return ClassUnknown
+	}
+	return c
+}
+
+// Of finds the failure in an error. A cancelled context is our own shutdown; any other error has no opinion.
+func Of(err error) *Error {
+	if f, ok := errors.AsType[*Error](err); ok {
+		return f
+	}
+	if errors.Is(err, context.Canceled) {
+		return &Error{Reason: ShuttingDown, Detail: err.Error(), Err: err}
+	}
+	return &Error{Reason: Unclassified, Detail: err.Error(), Err: err, Unknown: true}
+}

@@ -1,0 +1,211 @@
+// Package hold stops the line while a fault concerns everyone, and lets it run again by itself.
+//
+// Without it an hour's outage, or an expired password, would walk every waiting order through the retry topics into the
+// dead letters. While the line is held no attempt is counted and no offset moves; one message after another probes, at
+// growing waits of at most about a second. It decides only between "this message" and "everyone"; where a message goes is
+// retry's matter.
+package hold
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"example.com/billing/internal/failure"
+)
+
+// Config of a line. The breaker's numbers are hazards.md, "Breaker".
+type Config struct {
+	Policy       failure.Policy
+	BreakerRun   int           // failures of distinct orders in a row that open the breaker
+	BreakerPair  time.Duration // or two failures this far apart, with no success between
+	ProbeMin     time.Duration // first wait before a probe
+	ProbeMax     time.Duration // longest wait
+	Clock        func() time.Time
+	Log          *slog.Logger
+	OnTransition func(held failure.Reason, on bool) // for metrics; may be nil
+}
+
+// Line is one gate for all consumers of an instance: the retry tiers wait with the main topic.
+type Line struct {
+	cfg Config
+
+	mu       sync.Mutex
+	reason   failure.Reason // empty: running
+	since    time.Time
+	opened   chan struct{} // closed when the line runs again
+	probe    chan struct{} // holds one token when a probe is due
+	wait     time.Duration
+	provider breaker
+	database breaker
+	suspects suspects
+}
+
+// NewLine makes a running line.
+func NewLine(cfg Config) *Line {
+	return &Line{
+		cfg: cfg, probe: make(chan struct{}, 1),
+		provider: breaker{run: cfg.BreakerRun, pair: cfg.BreakerPair},
+		database: breaker{run: cfg.BreakerRun, pair: cfg.BreakerPair},
+		suspects: suspects{since: map[string]suspicion{}},
+	}
+}
+
+// Enter returns at once while the line runs. While it is held it blocks until the line runs again, until this caller is
+// the next probe, or until ctx is done. The caller calls leave when it has judged what became of its message.
+func (l *Line) Enter(ctx context.Context) (leave func(), err error) {
+	l.mu.Lock()
+	reason, opened := l.reason, l.opened
+	l.mu.Unlock()
+	if reason == "" {
+		return func() {}, nil
+	}
+	select {
+	case <-opened:
+		return func() {}, nil
+	case <-l.probe:
+		return l.probed, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// probed asks for the next probe if the line is still held.
+func (l *Line) probed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reason != "" {
+		l.scheduleProbe()
+	}
+}
+
+// Outcome is what became of one message.
+type Outcome struct {
+	Order    string         // distinguishes orders; empty when the message could not be decoded
+	Failure  *failure.Error // nil: charged
+	Answered bool           // the provider took a decision in this attempt: it works
+}
+
+// Judge says whose fault a failure is, knowing how the others fare. It is called once for every handled message.
+func (l *Line) Judge(o Outcome) failure.Fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o.Answered {
+		l.provider.reset()
+		l.database.reset()
+		l.suspects.answered = l.cfg.Clock()
+	}
+	if o.Failure == nil {
+		l.release(o.Answered)
+		return 0
+	}
+	fault := l.judge(o)
+	switch fault {
+	case failure.OfSystem:
+		l.hold(o.Failure.Reason)
+	case failure.OfShutdown:
+	default:
+		l.release(o.Answered)
+	}
+	return fault
+}
+
+func (l *Line) judge(o Outcome) failure.Fault {
+	fault := o.Failure.Fault(l.cfg.Policy)
+	switch fault {
+	case failure.OfSuspect:
+		return l.suspects.judge(o.Order, o.Failure.Reason, l.cfg.Clock(), l.reason != "")
+	case failure.OfDependency:
+		if b, systemic := l.breakerOf(o.Failure.Reason); b != nil {
+			if b.failed(o.Order, l.cfg.Clock()) || l.reason == systemic {
+				o.Failure.Reason = systemic
+				return failure.OfSystem
+			}
+		}
+	}
+	return fault
+}
+
+// breakerOf finds the breaker that watches the reason, and what it holds the line for.
+func (l *Line) breakerOf(r failure.Reason) (*breaker, failure.Reason) {
+	switch r {
+	case failure.ProviderTimeout, failure.ProviderUnreachable, failure.ProviderReset, failure.Provider5xx:
+		if l.cfg.Policy.Fault(failure.ProviderDown) == failure.OfSystem {
+			return &l.provider, failure.ProviderDown
+		}
+	case failure.DatabaseBusy:
+		return &l.database, failure.DatabaseDown
+	}
+	return nil, ""
+}
+
+// hold stops the line. The first reason stays while it lasts; a probe that meets another one replaces it.
+func (l *Line) hold(r failure.Reason) {
+	if l.reason == r {
+		return
+	}
+	first := l.reason == ""
+	if !first {
+		l.transition(l.reason, false)
+	}
+	l.reason = r
+	l.transition(r, true)
+	l.cfg.Log.Error("line held", "reason", r)
+	if first {
+		l.since, l.opened, l.wait = l.cfg.Clock(), make(chan struct{}), 0
+		l.scheduleProbe()
+	}
+}
+
+// release lets the line run again, if what just happened proves the cure: a provider's fault is cured only by an answer of
+// the provider, any other by a message that got past it.
+func (l *Line) release(answered bool) {
+	if l.reason == "" || !answered && providers(l.reason) {
+		return
+	}
+	l.cfg.Log.Info("line runs again", "reason", l.reason, "held", l.cfg.Clock().Sub(l.since).Round(time.Millisecond))
+	l.transition(l.reason, false)
+	l.reason = ""
+	close(l.opened)
+	l.provider.reset()
+	l.database.reset()
+	select {
+	case <-l.probe: // nobody needs it any more
+	default:
+	}
+}
+
+func providers(r failure.Reason) bool {
+	switch r {
+	case failure.ProviderDown, failure.ProviderUnauthorized, failure.ProviderMisaddressed, failure.ProviderTLS:
+		return true
+	}
+	return false
+}
+
+// scheduleProbe puts a token into the probe channel after a growing, jittered wait.
+func (l *Line) scheduleProbe() {
+	l.wait = min(max(2*l.wait, l.cfg.ProbeMin), l.cfg.ProbeMax)
+	jittered := l.wait/2 + rand.N(l.wait/2+1)
+	time.AfterFunc(jittered, func() {
+		select {
+		case l.probe <- struct{}{}:
+		default:
+		}
+	})
+}
+
+func (l *Line) transition(r failure.Reason, on bool) {
+	if l.cfg.OnTransition != nil {
+		l.cfg.OnTransition(r, on)
+	}
+}
+
+// Held tells why the line is held and since when; an empty reason means that it runs.
+func (l *Line) Held() (failure.Reason, time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reason, l.since
+}

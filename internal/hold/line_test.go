@@ -1,0 +1,188 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/billing/internal/failure"
+)
+
+// newTestLine has a clock that stands still until it is moved.
+func newTestLine(t *testing.T, policy failure.Policy) (*Line, *time.Time) {
+	t.Helper()
+	now := time.Unix(1_800_000_000, 0)
+	return NewLine(Config{
+		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, ProbeMin: time.Millisecond, ProbeMax: 5 * time.Millisecond,
+		Clock: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+	}), &now
+}
+
+func fail(order string, r failure.Reason) Outcome {
+	return Outcome{Order: order, Failure: failure.New(r, "test")}
+}
+
+func held(l *Line) failure.Reason {
+	r, _ := l.Held()
+	return r
+}
+
+func TestBreakerNeedsDistinctOrders(t *testing.T) {
+	l, _ := newTestLine(t, failure.Hold)
+	for range 20 {
+		require.Equal(t, failure.OfDependency, l.Judge(fail("same", failure.Provider5xx)), "one order's 500 is no outage")
+	}
+	for i := range 3 {
+		require.Equal(t, failure.OfDependency, l.Judge(fail(fmt.Sprint(i), failure.ProviderTimeout)))
+	}
+	o := fail("fifth", failure.ProviderReset)
+	require.Equal(t, failure.OfSystem, l.Judge(o))
+	require.Equal(t, failure.ProviderDown, o.Failure.Reason, "what is logged and shown is the outage")
+	require.Equal(t, failure.ProviderDown, held(l))
+	require.Equal(t, failure.OfSystem, l.Judge(fail("sixth", failure.Provider5xx)), "nothing is counted while held")
+}
+
+func TestASuccessBetweenKeepsTheBreakerClosed(t *testing.T) {
+	l, _ := newTestLine(t, failure.Hold)
+	for i := range 100 {
+		require.Equal(t, failure.OfDependency, l.Judge(fail(fmt.Sprint(i), failure.Provider5xx)))
+		if i%4 == 3 {
+			l.Judge(Outcome{Order: "good", Answered: true})
+		}
+	}
+	require.Empty(t, held(l))
+}
+
+func TestTwoFailuresFarApartAreAnOutageAtLowVolume(t *testing.T) { // H20
+	l, now := newTestLine(t, failure.Hold)
+	require.Equal(t, failure.OfDependency, l.Judge(fail("a", failure.ProviderTimeout)))
+	*now = now.Add(5 * time.Second)
+	require.Equal(t, failure.OfSystem, l.Judge(fail("b", failure.ProviderTimeout)))
+}
+
+func TestFirstSuspect(t *testing.T) { // H10
+	t.Run("a second order with the same fault holds the line", func(t *testing.T) {
+		l, _ := newTestLine(t, failure.Hold)
+		require.Equal(t, failure.OfMoment, l.Judge(fail("a", failure.ProviderUnauthorized)))
+		require.Empty(t, held(l))
+		require.Equal(t, failure.OfSystem, l.Judge(fail("b", failure.ProviderUnauthorized)))
+		require.Equal(t, failure.ProviderUnauthorized, held(l))
+	})
+	t.Run("the same order again, when there is no other", func(t *testing.T) {
+		l, _ := newTestLine(t, failure.Hold)
+		l.Judge(fail("a", failure.ProviderMisaddressed))
+		require.Equal(t, failure.OfSystem, l.Judge(fail("a", failure.ProviderMisaddressed)))
+	})
+	t.Run("another order succeeds: it is the message's own", func(t *testing.T) {
+		l, now := newTestLine(t, failure.Hold)
+		l.Judge(fail("a", failure.ProviderUnauthorized))
+		*now = now.Add(time.Second)
+		l.Judge(Outcome{Order: "b", Answered: true})
+		require.Equal(t, failure.OfMessage, l.Judge(fail("a", failure.ProviderUnauthorized)))
+		require.Empty(t, held(l))
+	})
+	t.Run("held, another order probes and succeeds, the first is the message's own", func(t *testing.T) {
+		l, now := newTestLine(t, failure.Hold)
+		l.Judge(fail("a", failure.ProviderUnauthorized))
+		l.Judge(fail("a", failure.ProviderUnauthorized))
+		require.NotEmpty(t, held(l))
+		*now = now.Add(time.Second)
+		l.Judge(Outcome{Order: "b", Answered: true})
+		require.Empty(t, held(l))
+		require.Equal(t, failure.OfMessage, l.Judge(fail("a", failure.ProviderUnauthorized)))
+	})
+}
+
+func TestOnlyAProviderAnswerEndsAProviderHold(t *testing.T) {
+	l, _ := newTestLine(t, failure.Hold)
+	l.Judge(fail("a", failure.ProviderUnauthorized))
+	l.Judge(fail("b", failure.ProviderUnauthorized))
+	l.Judge(Outcome{Order: "duplicate"})
+	l.Judge(Outcome{Order: "", Failure: failure.New(failure.NotJSON, "test")})
+	require.NotEmpty(t, held(l), "neither asked the provider")
+	l.Judge(Outcome{Order: "c", Failure: failure.New(failure.Declined, "test"), Answered: true})
+	require.Empty(t, held(l), "a decline is an answer")
+}
+
+func TestDatabaseHoldEndsWithAnyMessageThatGetsThrough(t *testing.T) {
+	l, _ := newTestLine(t, failure.Hold)
+	require.Equal(t, failure.OfSystem, l.Judge(fail("a", failure.DatabaseDown)))
+	require.Equal(t, failure.DatabaseDown, held(l))
+	l.Judge(fail("a", failure.ShuttingDown))
+	require.NotEmpty(t, held(l), "a shutdown proves nothing")
+	l.Judge(Outcome{Order: "duplicate"})
+	require.Empty(t, held(l))
+}
+
+func TestDocumentPolicyHoldsOnlyForOurOwn(t *testing.T) {
+	l, _ := newTestLine(t, failure.Document)
+	for i := range 50 {
+		require.Equal(t, failure.OfDependency, l.Judge(fail(fmt.Sprint(i), failure.Provider5xx)))
+		require.Equal(t, failure.OfMessage, l.Judge(fail(fmt.Sprint(i), failure.ProviderUnauthorized)))
+	}
+	require.Empty(t, held(l))
+	require.Equal(t, failure.OfSystem, l.Judge(fail("a", failure.BrokerDown)))
+}
+
+func TestEnter(t *testing.T) {
+	l, _ := newTestLine(t, failure.Hold)
+	leave, err := l.Enter(t.Context())
+	require.NoError(t, err)
+	leave()
+
+	l.Judge(fail("a", failure.DatabaseDown))
+	const waiters = 20
+	probes := make(chan func())
+	errs := make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	for range waiters {
+		go func() {
+			leave, err := l.Enter(ctx)
+			if err != nil {
+				errs <- err
+				return
+			}
+			probes <- leave
+		}()
+	}
+	first := <-probes
+	select {
+	case <-probes:
+		t.Fatal("two probes at a time")
+	case <-time.After(50 * time.Millisecond): // longer than ten probe waits
+	}
+	l.Judge(fail("a", failure.DatabaseDown))
+	first()
+	second := <-probes
+	cancel()
+	for range waiters - 2 {
+		require.ErrorIs(t, <-errs, context.Canceled)
+	}
+	l.Judge(Outcome{Order: "b", Answered: true})
+	second()
+	require.Empty(t, held(l))
+	leave, err = l.Enter(t.Context())
+	require.NoError(t, err)
+	leave()
+}
+
+func TestEveryoneRunsWhenTheLineOpens(t *testing.T) {
+	l, _ := newTestLine(t, failure.Hold)
+	l.cfg.ProbeMin, l.cfg.ProbeMax = time.Hour, time.Hour
+	l.Judge(fail("a", failure.DatabaseDown))
+	entered := make(chan error)
+	for range 20 {
+		go func() {
+			_, err := l.Enter(t.Context())
+			entered <- err
+		}()
+	}
+	l.Judge(Outcome{Order: "b", Answered: true})
+	for range 20 {
+		require.NoError(t, <-entered)
+	}
+}

@@ -1,0 +1,186 @@
+package kafkaclient
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
+	"github.com/google/uuid"
+)
+
+// Admin describes and creates topics and reads offsets. Every call ends with its context.
+type Admin struct{ client *kafka.AdminClient }
+
+// NewAdmin makes a client for administration.
+func NewAdmin(cfg Config) (*Admin, error) {
+	client, err := kafka.NewAdminClient(cfg.with(nil))
+	if err != nil {
+		return nil, fmt.Errorf("admin client: %w", err)
+	}
+	return &Admin{client}, nil
+}
+
+// Close disconnects.
+func (a *Admin) Close() { a.client.Close() }
+
+// Topic is a topic as the brokers describe it.
+type Topic struct {
+	Name        string
+	ID          uuid.UUID // of this incarnation: a topic that is created again has another
+	Partitions  int
+	Replication int
+	Config      map[string]string // only the entries that were asked for
+}
+
+// Topics describes those of the names that exist.
+func (a *Admin) Topics(ctx context.Context, names []string, configs ...string) (map[string]Topic, error) {
+	res, err := a.client.DescribeTopics(ctx, kafka.NewTopicCollectionOfTopicNames(names))
+	if err != nil {
+		return nil, fmt.Errorf("describe topics: %w", err)
+	}
+	topics := map[string]Topic{}
+	for _, d := range res.TopicDescriptions {
+		switch d.Error.Code() {
+		case kafka.ErrNoError:
+			topics[d.Name] = describe(d)
+		case kafka.ErrUnknownTopicOrPart, kafka.ErrUnknownTopic:
+		default:
+			return nil, fmt.Errorf("describe topic %s: %w", d.Name, d.Error)
+		}
+	}
+	if len(configs) > 0 {
+		err = a.readConfigs(ctx, topics, configs)
+	}
+	return topics, err
+}
+
+func describe(d kafka.TopicDescription) Topic {
+	t := Topic{Name: d.Name, Partitions: len(d.Partitions), Config: map[string]string{}}
+	binary.BigEndian.PutUint64(t.ID[:8], uint64(d.TopicID.GetMostSignificantBits()))
+	binary.BigEndian.PutUint64(t.ID[8:], uint64(d.TopicID.GetLeastSignificantBits()))
+	if len(d.Partitions) > 0 {
+		t.Replication = len(d.Partitions[0].Replicas)
+	}
+	return t
+}
+
+func (a *Admin) readConfigs(ctx context.Context, topics map[string]Topic, names []string) error {
+	var resources []kafka.ConfigResource
+	for name := range topics {
+		resources = append(resources, kafka.ConfigResource{Type: kafka.ResourceTopic, Name: name})
+	}
+	if len(resources) == 0 {
+		return nil
+	}
+	res, err := a.client.DescribeConfigs(ctx, resources)
+	if err != nil {
+		return fmt.Errorf("describe topic configurations: %w", err)
+	}
+	for _, r := range res {
+		if r.Error.Code() != kafka.ErrNoError {
+			return fmt.Errorf("describe the configuration of %s: %w", r.Name, r.Error)
+		}
+		for _, n := range names {
+			if entry, ok := r.Config[n]; ok {
+				topics[r.Name].Config[n] = entry.Value
+			}
+		}
+	}
+	return nil
+}
+
+// Create creates the topic; one that exists already is no error.
+func (a *Admin) Create(ctx context.Context, t Topic) error {
+	res, err := a.client.CreateTopics(ctx, []kafka.TopicSpecification{{
+		Topic: t.Name, NumPartitions: t.Partitions, ReplicationFactor: t.Replication, Config: t.Config,
+	}})
+	if err != nil {
+		return fmt.Errorf("create topic %s: %w", t.Name, err)
+	}
+	if code := res[0].Error.Code(); code != kafka.ErrNoError && code != kafka.ErrTopicAlreadyExists {
+		return fmt.Errorf("create topic %s: %w", t.Name, res[0].Error)
+	}
+	return nil
+}
+
+// Brokers is the number of brokers in the cluster.
+func (a *Admin) Brokers(ctx context.Context) (int, error) {
+	res, err := a.client.DescribeCluster(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("describe the cluster: %w", err)
+	}
+	return len(res.Nodes), nil
+}
+
+// Ends are the end offsets of a topic's partitions: the offset of the next record.
+func (a *Admin) Ends(ctx context.Context, topic string) (map[int32]int64, error) {
+	return a.offsets(ctx, topic, kafka.LatestOffsetSpec)
+}
+
+// Starts are the offsets of the first records that the topic still holds.
+func (a *Admin) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
+	return a.offsets(ctx, topic, kafka.EarliestOffsetSpec)
+}
+
+func (a *Admin) offsets(ctx context.Context, topic string, spec kafka.OffsetSpec) (map[int32]int64, error) {
+	topics, err := a.Topics(ctx, []string{topic})
+	if err != nil {
+		return nil, err
+	}
+	ask := map[kafka.TopicPartition]kafka.OffsetSpec{}
+	for i := range topics[topic].Partitions {
+		ask[kafka.TopicPartition{Topic: &topic, Partition: int32(i)}] = spec
+	}
+	if len(ask) == 0 {
+		return nil, fmt.Errorf("topic %s does not exist", topic)
+	}
+	res, err := a.client.ListOffsets(ctx, ask, kafka.SetAdminIsolationLevel(kafka.IsolationLevelReadCommitted))
+	if err != nil {
+		return nil, fmt.Errorf("list offsets of %s: %w", topic, err)
+	}
+	offsets := map[int32]int64{}
+	for tp, info := range res.ResultInfos {
+		if info.Error.Code() != kafka.ErrNoError {
+			return nil, fmt.Errorf("offset of %s[%d]: %w", topic, tp.Partition, info.Error)
+		}
+		offsets[tp.Partition] = int64(info.Offset)
+	}
+	return offsets, nil
+}
+
+// Committed are the committed offsets of a group on a topic; partitions without one are missing, and so are
+// those of a group that was never there.
+func (a *Admin) Committed(ctx context.Context, group, topic string, partitions int) (map[int32]int64, error) {
+	ask := kafka.ConsumerGroupTopicPartitions{Group: group}
+	for i := range partitions {
+		ask.Partitions = append(ask.Partitions, kafka.TopicPartition{Topic: &topic, Partition: int32(i)})
+	}
+	res, err := a.client.ListConsumerGroupOffsets(ctx, []kafka.ConsumerGroupTopicPartitions{ask})
+	committed := map[int32]int64{}
+	if isCode(err, kafka.ErrGroupIDNotFound) {
+		return committed, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("offsets of group %s: %w", group, err)
+	}
+	for _, g := range res.ConsumerGroupsTopicPartitions {
+		for _, tp := range g.Partitions {
+			if tp.Error == nil && tp.Offset >= 0 {
+				committed[tp.Partition] = int64(tp.Offset)
+			}
+		}
+	}
+	return committed, nil
+}
+
+// ConfigInt reads an integer entry of a topic's configuration.
+func (t Topic) ConfigInt(name string) (int64, error) {
+	text, ok := t.Config[name]
+	if !ok {
+		return 0, errors.New(name + " is not known")
+	}
+	return strconv.ParseInt(text, 10, 64)
+}

@@ -1,0 +1,171 @@
+package kafkaclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
+)
+
+// Handler handles one message. nil: its fate is durable, the offset may move. An error: nobody has taken responsibility,
+// the message is handled again, after the error's RetryIn() if it has one.
+type Handler func(ctx context.Context, m Message) error
+
+// Gate lets messages pass to the handler. hold.Line is the one implementation.
+type Gate interface {
+	Enter(ctx context.Context) (leave func(), err error)
+}
+
+// ConsumerConfig wires a consumer of one topic.
+type ConsumerConfig struct {
+	Client     Config
+	Topic      string
+	Group      string
+	InstanceID string        // static membership; empty: dynamic
+	Slots      chan struct{} // bounds the messages in handlers, shared by the consumers of an instance
+	Gate       Gate
+	Handler    Handler
+	// Due is when a message may be handled; nil: at once. With Due, partitions wait apart from each other.
+	Due func(m Message) time.Time
+	// Window bounds the unfinished messages in memory: of the consumer, or of each partition with Due.
+	Window      int
+	WindowBytes int64
+	Drain       time.Duration // how long a revocation or a stop waits for handlers before it cuts them
+	// Progress is called before offsets are stored; while it fails they are not.
+	Progress func(ctx context.Context, ps []Progress) error
+	Log      *slog.Logger
+}
+
+// Consumer reads one topic in one group and handles its messages concurrently, one at a time for each key.
+type Consumer struct {
+	cfg    ConsumerConfig
+	client *kafka.Consumer
+	seed   maphash.Seed
+	room   chan struct{} // a token when the window has room again
+
+	mu         sync.Mutex
+	parts      map[int32]*partition
+	unfinished int
+	bytes      int64
+	full       bool // all partitions are paused until the window has room
+
+	lastError   kafka.Error // of the client, and when it was logged
+	lastErrorAt time.Time
+
+	storing sync.Mutex              // one store at a time
+	ranges  map[*partition]Progress // finished and not yet stored; guarded by storing and mu
+}
+
+// NewConsumer joins nothing yet: Run does.
+func NewConsumer(cfg ConsumerConfig) (*Consumer, error) {
+	if cfg.Handler == nil || cfg.Slots == nil || cfg.Gate == nil || cfg.Window <= 0 || cfg.WindowBytes <= 0 {
+		return nil, errors.New("kafkaclient: a consumer needs a handler, slots, a gate and a window")
+	}
+	client, err := kafka.NewConsumer(cfg.Client.consumerConfig(cfg.Group, cfg.InstanceID))
+	if err != nil {
+		return nil, fmt.Errorf("consumer of %s: %w", cfg.Topic, err)
+	}
+	return &Consumer{cfg: cfg, client: client, seed: maphash.MakeSeed(), room: make(chan struct{}, 1), parts: map[int32]*partition{}, ranges: map[*partition]Progress{}}, nil
+}
+
+// pollWait is how long one poll waits for a message; commands of other goroutines wait no longer than that.
+const pollWait = 100 * time.Millisecond
+
+// Run polls until ctx is done, then waits for the handlers within the drain time, commits and leaves the group. It keeps
+// polling whatever happens: nothing ever sleeps while it holds the poll loop.
+func (c *Consumer) Run(ctx context.Context) error {
+	if err := c.client.Subscribe(c.cfg.Topic, c.rebalance); err != nil {
+		return fmt.Errorf("subscribe to %s: %w", c.cfg.Topic, err)
+	}
+	storing, stopStoring := context.WithCancel(context.Background())
+	stored := make(chan struct{})
+	go func() { defer close(stored); c.storeLoop(storing) }()
+
+	for ctx.Err() == nil {
+		c.resume()
+		if c.waitForRoom(ctx) {
+			c.pauseAll()
+		}
+		if err := c.handle(c.client.Poll(int(pollWait.Milliseconds()))); err != nil {
+			stopStoring()
+			<-stored
+			return err
+		}
+	}
+	stopStoring()
+	<-stored
+	return c.shutDown()
+}
+
+// handle takes one event of the client. Only a fatal error ends the consumer.
+func (c *Consumer) handle(ev kafka.Event) error {
+	switch e := ev.(type) {
+	case *kafka.Message:
+		c.take(e)
+	case kafka.Error:
+		if e.IsFatal() {
+			return fmt.Errorf("consumer of %s: %w", c.cfg.Topic, e)
+		}
+		c.noteError(e)
+	case kafka.OffsetsCommitted:
+		if e.Error != nil && !isCode(e.Error, kafka.ErrNoOffset) {
+			c.cfg.Log.Warn("offset commit failed; the records may be redelivered", "topic", c.cfg.Topic, "error", e.Error)
+		}
+	}
+	return nil
+}
+
+// noteError logs an error event; the client repeats some of them several times a second.
+func (c *Consumer) noteError(e kafka.Error) {
+	c.mu.Lock()
+	repeated := c.lastError.Code() == e.Code() && time.Since(c.lastErrorAt) < 10*time.Second
+	if !repeated {
+		c.lastError, c.lastErrorAt = e, time.Now()
+	}
+	c.mu.Unlock()
+	if !repeated {
+		c.cfg.Log.Warn("kafka client", "topic", c.cfg.Topic, "error", e.Error())
+	}
+}
+
+func isCode(err error, code kafka.ErrorCode) bool {
+	ke, ok := errors.AsType[kafka.Error](err)
+	return ok && ke.Code() == code
+}
+
+// take accepts a received record and starts it, unless an earlier one of its key is unfinished.
+func (c *Consumer) take(km *kafka.Message) {
+	m := fromKafka(km, c.cfg.Topic)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.parts[m.Partition]
+	if p == nil || m.Offset < p.next {
+		c.cfg.Log.Error("unexpected record, not handled", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset)
+		return // of no assignment of ours, or offsets that run backwards: the topic was created again under us
+	}
+	it, first := p.enqueue(m, c.seed)
+	c.unfinished++
+	c.bytes += it.size()
+	if first {
+		c.start(it)
+	}
+	if c.cfg.Due != nil && p.unfinished >= c.cfg.Window {
+		c.pause(p, "waiting")
+	}
+}
+
+func (it *item) size() int64 { return int64(len(it.msg.Key)+len(it.msg.Value)) + 512 }
+
+// fromKafka copies nothing: the client hands every message its own memory.
+func fromKafka(km *kafka.Message, topic string) Message {
+	m := Message{Topic: topic, Partition: km.TopicPartition.Partition, Offset: int64(km.TopicPartition.Offset), Key: km.Key, Value: km.Value, Timestamp: km.Timestamp}
+	for _, h := range km.Headers {
+		m.Headers = append(m.Headers, Header{Key: h.Key, Value: h.Value})
+	}
+	return m
+}

@@ -1,0 +1,154 @@
+package kafkaclient
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// start lets the item run now, or when it is due. Called with c.mu held.
+func (c *Consumer) start(it *item) {
+	if c.cfg.Due != nil {
+		if wait := time.Until(c.cfg.Due(it.msg)); wait > 0 {
+			c.park(it, wait)
+			return
+		}
+	}
+	go c.run(it) // ends with its partition: every wait in it ends at the stop
+}
+
+// park keeps the item in memory, without a slot, and starts it again later. Called with c.mu held.
+func (c *Consumer) park(it *item, wait time.Duration) {
+	it.p.parked[it] = time.AfterFunc(wait, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if _, waiting := it.p.parked[it]; waiting && !it.p.gone {
+			delete(it.p.parked, it)
+			c.start(it) // asks for the due time again: the clock may have been set
+		}
+	})
+}
+
+// run takes a slot, passes the gate and handles the message. A stop gives up whatever waits.
+func (c *Consumer) run(it *item) {
+	p := it.p
+	select {
+	case c.cfg.Slots <- struct{}{}:
+	case <-p.stop.Done():
+		return
+	}
+	defer func() { <-c.cfg.Slots }()
+	leave, err := c.cfg.Gate.Enter(p.stop)
+	if err != nil {
+		return
+	}
+	if !c.begin(p) {
+		leave()
+		return
+	}
+	if it.msg.Since.IsZero() {
+		it.msg.Since = time.Now()
+	}
+	err = c.cfg.Handler(p.work, it.msg)
+	leave()
+	c.end(it, err)
+}
+
+// begin counts the handler in, unless the partition has been stopped meanwhile.
+func (c *Consumer) begin(p *partition) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.stop.Err() != nil {
+		return false
+	}
+	p.running++
+	return true
+}
+
+// end notes the fate of the item, or parks it to be handled again. Results of a lost assignment are dropped.
+func (c *Consumer) end(it *item, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := it.p
+	p.running--
+	if p.running == 0 && p.idle != nil {
+		close(p.idle)
+		p.idle = nil
+	}
+	if p.gone {
+		return
+	}
+	if err != nil {
+		if p.stop.Err() == nil {
+			it.msg.Tries++
+			c.park(it, retryIn(err))
+		}
+		return
+	}
+	c.unfinished--
+	c.bytes -= it.size()
+	if next := p.finish(it); next != nil && p.stop.Err() == nil {
+		c.start(next)
+	}
+	if c.hasRoom() {
+		select {
+		case c.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// retryIn is the wait that the error asks for.
+func retryIn(err error) time.Duration {
+	var w interface{ RetryIn() time.Duration }
+	if errors.As(err, &w) {
+		return w.RetryIn()
+	}
+	return time.Second
+}
+
+// stopping gives up what waits in the partitions and returns when their handlers have ended: by themselves within the
+// drain time, else cut. It reports how many were still running after the cut.
+func (c *Consumer) stopping(ps []*partition) int {
+	c.mu.Lock()
+	var busy []chan struct{}
+	for _, p := range ps {
+		p.quit()
+		for it, timer := range p.parked {
+			timer.Stop()
+			delete(p.parked, it)
+		}
+		if p.running > 0 {
+			p.idle = make(chan struct{})
+			busy = append(busy, p.idle)
+		}
+	}
+	c.mu.Unlock()
+
+	drain, cancel := context.WithTimeout(context.Background(), c.cfg.Drain)
+	defer cancel()
+	left := waitAll(drain, busy)
+	if left == 0 {
+		return 0
+	}
+	for _, p := range ps {
+		p.cut()
+	}
+	afterCut, cancel := context.WithTimeout(context.Background(), cutWait)
+	defer cancel()
+	return waitAll(afterCut, busy)
+}
+
+// cutWait is how long a handler may take to store what it knows after its context was cancelled.
+const cutWait = 2 * time.Second
+
+func waitAll(ctx context.Context, all []chan struct{}) (left int) {
+	for i, ch := range all {
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			return len(all) - i
+		}
+	}
+	return 0
+}

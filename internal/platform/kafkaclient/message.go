@@ -1,0 +1,42 @@
+// Package kafkaclient is the mechanism of reading and writing Kafka topics, without a word about orders or money.
+//
+// It promises three things. An offset is committed only when every record before it has a durable fate, whatever the
+// order in which they finish. Records of one key are never handled at the same time. What is published is acknowledged
+// by all in-sync replicas before Publish returns. It is the only importer of confluent-kafka-go.
+package kafkaclient
+
+import (
+	"errors"
+	"time"
+)
+
+// Message is one record as it was read.
+type Message struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Key       []byte // nil and empty differ
+	Value     []byte // nil is a tombstone
+	Headers   []Header
+	Timestamp time.Time // milliseconds, as the producer or the broker set it
+
+	Since time.Time // when this instance handled it first; zero at the first time
+	Tries int       // how often this instance has handled it before, without a durable fate
+}
+
+// Header is one record header. Keys may repeat.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Record is what is to be published. Key and value go out byte for byte.
+type Record struct {
+	Topic   string
+	Key     []byte
+	Value   []byte
+	Headers []Header
+}
+
+// ErrTooLarge marks a record that the broker refuses for its size, for good.
+var ErrTooLarge = errors.New("record too large")

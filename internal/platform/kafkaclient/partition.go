@@ -1,0 +1,76 @@
+package kafkaclient
+
+import (
+	"context"
+	"hash/maphash"
+	"time"
+)
+
+// partition is one assignment of one partition. A revoked partition that comes back is another value, so that late
+// results of the old assignment find nobody to tell (they are fenced).
+type partition struct {
+	id   int32
+	stop context.Context // done: take nothing more up, give up what waits
+	work context.Context // done: the cut; what is being handled must end
+	quit context.CancelFunc
+	cut  context.CancelFunc
+
+	// Guarded by Consumer.mu.
+	tracker    tracker
+	lanes      map[uint64]*item // last item of each key that is unfinished
+	parked     map[*item]*time.Timer
+	unfinished int
+	bytes      int64
+	running    int   // in a handler now
+	next       int64 // offset after the last received one
+	paused     string
+	gone       bool
+	idle       chan struct{} // closed when running falls to 0 after the stop; nil before
+}
+
+// item is a received record until its fate is durable.
+type item struct {
+	p      *partition
+	msg    Message
+	seq    uint64
+	lane   uint64
+	keyed  bool
+	behind *item // next record of the same key
+}
+
+func newPartition(id int32) *partition {
+	p := &partition{id: id, lanes: map[uint64]*item{}, parked: map[*item]*time.Timer{}}
+	p.stop, p.quit = context.WithCancel(context.Background())
+	p.work, p.cut = context.WithCancel(context.Background())
+	return p
+}
+
+// enqueue notes the record and reports whether it may start: only the first of its key may. Records without a key have
+// nobody to wait for.
+func (p *partition) enqueue(m Message, seed maphash.Seed) (it *item, first bool) {
+	it = &item{p: p, msg: m, seq: p.tracker.received(m.Offset)}
+	p.unfinished++
+	p.bytes += it.size()
+	p.next = m.Offset + 1
+	if m.Key == nil {
+		return it, true
+	}
+	it.keyed, it.lane = true, maphash.Bytes(seed, m.Key)
+	last, busy := p.lanes[it.lane]
+	p.lanes[it.lane] = it
+	if busy {
+		last.behind = it
+	}
+	return it, !busy
+}
+
+// finish marks the item done and returns the next of its key, if one waits.
+func (p *partition) finish(it *item) *item {
+	p.tracker.done(it.seq)
+	p.unfinished--
+	p.bytes -= it.size()
+	if it.keyed && it.behind == nil {
+		delete(p.lanes, it.lane)
+	}
+	return it.behind
+}

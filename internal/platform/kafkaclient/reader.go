@@ -1,0 +1,95 @@
+package kafkaclient
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
+	"github.com/google/uuid"
+)
+
+// Reader reads topics by offset, outside of any consumer group: it commits nothing and disturbs no consumer.
+type Reader struct {
+	*Admin
+	cfg Config
+	log *slog.Logger
+}
+
+// NewReader makes a reader.
+func NewReader(cfg Config, log *slog.Logger) (*Reader, error) {
+	admin, err := NewAdmin(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{Admin: admin, cfg: cfg, log: log}, nil
+}
+
+// ReadFrom calls fn for each record from the given offsets on, until ctx is done or fn fails. A partition that is missing
+// in from is not read.
+func (r *Reader) ReadFrom(ctx context.Context, topic string, from map[int32]int64, fn func(Message) error) error {
+	client, err := r.assign(topic, from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }() // it owns no group: nothing is lost
+	for ctx.Err() == nil {
+		switch e := client.Poll(int(pollWait.Milliseconds())).(type) {
+		case *kafka.Message:
+			if err := fn(fromKafka(e, topic)); err != nil {
+				return err
+			}
+		case kafka.Error:
+			if e.IsFatal() {
+				return fmt.Errorf("read %s: %w", topic, e)
+			}
+			r.log.Warn("kafka reader", "topic", topic, "error", e.Error())
+		}
+	}
+	return ctx.Err()
+}
+
+// ReadAt reads one record. A record that is not there any more is an error.
+func (r *Reader) ReadAt(ctx context.Context, topic string, partition int32, offset int64) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var found *Message
+	err := r.ReadFrom(ctx, topic, map[int32]int64{partition: offset}, func(m Message) error {
+		found = &m
+		return errStop
+	})
+	switch {
+	case found == nil:
+		return Message{}, fmt.Errorf("record %s[%d]@%d: %w", topic, partition, offset, err)
+	case found.Offset != offset:
+		return Message{}, fmt.Errorf("record %s[%d]@%d is gone; the topic goes on at %d", topic, partition, offset, found.Offset)
+	}
+	return *found, nil
+}
+
+var errStop = fmt.Errorf("found")
+
+func (r *Reader) assign(topic string, from map[int32]int64) (*kafka.Consumer, error) {
+	client, err := kafka.NewConsumer(r.cfg.with(kafka.ConfigMap{
+		"group.id":                   "unused-" + uuid.NewString(), // the client wants one; nothing is committed to it
+		"enable.auto.commit":         false,
+		"enable.auto.offset.store":   false,
+		"auto.offset.reset":          "earliest",
+		"isolation.level":            "read_committed",
+		"fetch.queue.backoff.ms":     5,
+		"queued.max.messages.kbytes": 4096,
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("reader of %s: %w", topic, err)
+	}
+	var tps []kafka.TopicPartition
+	for p, offset := range from {
+		tps = append(tps, kafka.TopicPartition{Topic: &topic, Partition: p, Offset: kafka.Offset(offset)})
+	}
+	if err := client.Assign(tps); err != nil {
+		_ = client.Close()
+		return nil, fmt.Errorf("reader of %s: %w", topic, err)
+	}
+	return client, nil
+}

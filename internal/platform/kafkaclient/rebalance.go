@@ -1,0 +1,206 @@
+package kafkaclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
+)
+
+// rebalance runs inside Poll and Close. It assigns and unassigns by itself: left to the client, a failure of that would
+// block for ever on a channel that nobody reads.
+func (c *Consumer) rebalance(client *kafka.Consumer, ev kafka.Event) error {
+	switch e := ev.(type) {
+	case kafka.AssignedPartitions:
+		c.assigned(e.Partitions)
+		if err := client.IncrementalAssign(e.Partitions); err != nil {
+			return fmt.Errorf("assign: %w", err)
+		}
+		// A pause outlives a revocation in the client.
+		if err := client.Resume(e.Partitions); err != nil {
+			c.cfg.Log.Error("resume after assignment", "topic", c.cfg.Topic, "error", err)
+		}
+	case kafka.RevokedPartitions:
+		c.revoked(e.Partitions, client.AssignmentLost())
+		if err := client.IncrementalUnassign(e.Partitions); err != nil {
+			return fmt.Errorf("unassign: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *Consumer) assigned(tps []kafka.TopicPartition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids := make([]int32, 0, len(tps))
+	for _, tp := range tps {
+		c.parts[tp.Partition] = newPartition(tp.Partition)
+		ids = append(ids, tp.Partition)
+	}
+	c.full = false // the new ones are not paused; the others follow at the next resume
+	c.cfg.Log.Info("partitions assigned", "topic", c.cfg.Topic, "partitions", ids)
+}
+
+// revoked hands partitions over: nothing new is taken up, handlers end, offsets are stored (the client commits them when
+// they are unassigned). A lost partition already belongs to another instance: its handlers are cut, nothing is stored.
+func (c *Consumer) revoked(tps []kafka.TopicPartition, lost bool) {
+	ps, ids := c.partitionsOf(tps)
+	c.cfg.Log.Info("partitions revoked", "topic", c.cfg.Topic, "partitions", ids, "lost", lost)
+	if lost {
+		for _, p := range ps {
+			p.cut()
+		}
+	}
+	if left := c.stopping(ps); left > 0 {
+		c.cfg.Log.Warn("handlers still running after the cut; their messages are redelivered", "topic", c.cfg.Topic, "partitions", left)
+	}
+	if !lost {
+		c.store(context.Background())
+	}
+	c.forget(ps)
+}
+
+func (c *Consumer) partitionsOf(tps []kafka.TopicPartition) ([]*partition, []int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ps []*partition
+	var ids []int32
+	for _, tp := range tps {
+		if p := c.parts[tp.Partition]; p != nil {
+			ps, ids = append(ps, p), append(ids, p.id)
+		}
+	}
+	return ps, ids
+}
+
+// forget fences the assignment: results that come later are dropped.
+func (c *Consumer) forget(ps []*partition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range ps {
+		p.gone = true
+		p.quit()
+		p.cut()
+		c.unfinished -= p.unfinished
+		c.bytes -= p.bytes
+		if c.parts[p.id] == p {
+			delete(c.parts, p.id)
+		}
+	}
+}
+
+// storeInterval is how often finished offsets are stored; the client commits what is stored once a second.
+const (
+	storeInterval = 250 * time.Millisecond
+	storeTimeout  = time.Second
+)
+
+func (c *Consumer) storeLoop(ctx context.Context) {
+	tick := time.NewTicker(storeInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			c.store(ctx)
+		}
+	}
+}
+
+// store moves the stored offsets to the first unfinished record of each partition, after Progress has noted the ranges.
+// A range that could not be noted is offered again with the next one.
+func (c *Consumer) store(ctx context.Context) {
+	c.storing.Lock()
+	defer c.storing.Unlock()
+	c.collect()
+	if len(c.ranges) == 0 {
+		return
+	}
+	if c.cfg.Progress != nil {
+		ps := make([]Progress, 0, len(c.ranges))
+		for _, r := range c.ranges {
+			ps = append(ps, r)
+		}
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		err := c.cfg.Progress(bounded, ps)
+		cancel()
+		if err != nil {
+			if !errors.Is(err, context.Canceled) {
+				c.cfg.Log.Warn("progress not noted, offsets stay", "topic", c.cfg.Topic, "error", err)
+			}
+			return
+		}
+	}
+	c.storeOffsets()
+}
+
+// collect joins what was finished since with what could not be noted yet.
+func (c *Consumer) collect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.ranges {
+		if p.gone {
+			delete(c.ranges, p)
+		}
+	}
+	for _, p := range c.parts {
+		more, ok := p.tracker.advance()
+		if !ok {
+			continue
+		}
+		more.Partition = p.id
+		if r, pending := c.ranges[p]; pending {
+			more.Runs = append(r.Runs, more.Runs...)
+		}
+		c.ranges[p] = more
+	}
+}
+
+func (c *Consumer) storeOffsets() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var tps []kafka.TopicPartition
+	for p, r := range c.ranges {
+		if !p.gone {
+			tps = append(tps, c.tp(p.id, kafka.Offset(r.Next())))
+		}
+	}
+	clear(c.ranges)
+	if len(tps) == 0 {
+		return
+	}
+	if _, err := c.client.StoreOffsets(tps); err != nil && !isCode(err, kafka.ErrState) { // ErrState: no longer ours
+		c.cfg.Log.Error("store offsets", "topic", c.cfg.Topic, "error", err)
+	}
+}
+
+// shutDown ends the consumer within the drain time and a little: handlers, offsets, group.
+func (c *Consumer) shutDown() error {
+	c.mu.Lock()
+	all := make([]*partition, 0, len(c.parts))
+	for _, p := range c.parts {
+		all = append(all, p)
+	}
+	c.mu.Unlock()
+	left := c.stopping(all)
+	c.store(context.Background())
+	closed := make(chan error, 1)
+	go func() { closed <- c.client.Close() }() // can block without a broker
+	select {
+	case err := <-closed:
+		if err != nil {
+			return fmt.Errorf("close the consumer of %s: %w", c.cfg.Topic, err)
+		}
+	case <-time.After(closeWait):
+		return fmt.Errorf("the consumer of %s did not close within %s; what was not committed is redelivered", c.cfg.Topic, closeWait)
+	}
+	if left > 0 {
+		return fmt.Errorf("%d partitions of %s had handlers running after the cut; their messages are redelivered", left, c.cfg.Topic)
+	}
+	return nil
+}
+
+const closeWait = 1500 * time.Millisecond

@@ -1,0 +1,224 @@
+package retry
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/kafkaclient"
+)
+
+// The headers of a retried or dead record. All times are decimal Unix milliseconds.
+const (
+	HeaderAttempt           = "x-retry-attempt" // failures so far
+	HeaderOriginalTopic     = "x-original-topic"
+	HeaderOriginalPartition = "x-original-partition"
+	HeaderOriginalOffset    = "x-original-offset"
+	HeaderOriginalTimestamp = "x-original-timestamp"
+	HeaderFirstFailureAt    = "x-first-failure-at"
+	HeaderNotBefore         = "x-not-before"
+	HeaderError             = "x-error"
+	HeaderErrorClass        = "x-error-class"
+	HeaderErrorReason       = "x-error-reason"
+	HeaderWaits             = "x-retry-waits" // uncounted waits in a tier (429)
+	HeaderReplayCount       = "x-replay-count"
+	HeaderReplayID          = "x-replay-id"
+	HeaderParked            = "x-parked-body" // id of a body that fits no topic, kept in the database
+	HeaderTraceparent       = "traceparent"
+)
+
+const (
+	maxErrorText   = 1024     // bytes of x-error
+	maxForeign     = 16 << 10 // bytes of headers that are not ours and travel on
+	maxWaits       = 20       // uncounted waits of one record (hazard H16)
+	maxReplayCount = 1000
+)
+
+// Envelope is what the headers of a record say, after everything that cannot be true has been clamped: a header can be
+// missing, forged, broken or repeated, and none of that may lose an order or make a ladder endless.
+type Envelope struct {
+	Message       kafkaclient.Message
+	Rank          int // of the topic it arrived on: 0 the main topic, 1.. the tiers
+	Failures      int // counted so far
+	Waits         int // uncounted waits so far
+	OriginTopic   string
+	OriginPart    int32
+	OriginOffset  int64
+	OriginTime    time.Time
+	FirstFailure  time.Time // zero: none yet
+	NotBefore     time.Time // zero: at once
+	ReplayCount   int
+	ReplayID      uuid.UUID // zero: not replayed
+	Traceparent   string
+	Unrecoverable bool // a tier's record whose origin headers are broken: it is its own origin
+}
+
+// Open reads the headers of a record that arrived on the ladder.
+func (l Ladder) Open(m kafkaclient.Message, now time.Time) Envelope {
+	rank := max(0, l.rankOf(m.Topic))
+	e := Envelope{Message: m, Rank: rank, Failures: rank, OriginTopic: m.Topic, OriginPart: m.Partition, OriginOffset: m.Offset, OriginTime: m.Timestamp}
+	h := headersOf(m)
+	e.Traceparent = h.single(HeaderTraceparent)
+	if n, ok := h.number(HeaderReplayCount, 0, maxReplayCount); ok {
+		e.ReplayCount = int(n)
+		e.ReplayID, _ = uuid.Parse(h.single(HeaderReplayID))
+	}
+	if n, ok := h.number(HeaderAttempt, 0, int64(len(l.tiers))); ok {
+		e.Failures = int(n)
+	}
+	// On the main topic only a replay may speak of an origin: anybody may write there, and a forged origin would answer for
+	// another record.
+	if rank == 0 && e.ReplayID == uuid.Nil {
+		return e
+	}
+	if n, ok := h.number(HeaderWaits, 0, maxWaits); ok {
+		e.Waits = int(n)
+	}
+	e.readOrigin(h)
+	if at, ok := h.millis(HeaderFirstFailureAt); ok {
+		e.FirstFailure = at
+	}
+	if rank > 0 {
+		e.NotBefore = l.dueTime(m, h, rank, now)
+	}
+	return e
+}
+
+// readOrigin takes the origin headers together or not at all.
+func (e *Envelope) readOrigin(h headers) {
+	part, ok1 := h.number(HeaderOriginalPartition, 0, 1<<31-1)
+	offset, ok2 := h.number(HeaderOriginalOffset, 0, 1<<62)
+	topic := h.single(HeaderOriginalTopic)
+	if topic == "" || !ok1 || !ok2 {
+		e.Unrecoverable = true
+		return
+	}
+	e.OriginTopic, e.OriginPart, e.OriginOffset = topic, int32(part), offset
+	if at, ok := h.millis(HeaderOriginalTimestamp); ok {
+		e.OriginTime = at
+	}
+}
+
+// dueTime is never early and never later than a full delay from now: the header if it is credible, else the record's
+// timestamp plus the delay.
+func (l Ladder) dueTime(m kafkaclient.Message, h headers, rank int, now time.Time) time.Time {
+	delay := l.tiers[rank-1].Delay
+	due, ok := h.millis(HeaderNotBefore)
+	if !ok {
+		due = m.Timestamp.Add(delay)
+	}
+	if latest := now.Add(delay + maxSkew); due.After(latest) {
+		return latest
+	}
+	return due
+}
+
+// Record is the record to publish for a step: key and value byte for byte, our headers set anew, foreign ones kept
+// within bounds.
+func (e Envelope) Record(step Step, f *failure.Error, now time.Time) kafkaclient.Record {
+	first := e.FirstFailure
+	if first.IsZero() {
+		first = now
+	}
+	hs := foreign(e.Message.Headers)
+	set := func(k, v string) { hs = append(hs, kafkaclient.Header{Key: k, Value: []byte(v)}) }
+	set(HeaderAttempt, strconv.Itoa(step.Failures))
+	set(HeaderOriginalTopic, e.OriginTopic)
+	set(HeaderOriginalPartition, strconv.Itoa(int(e.OriginPart)))
+	set(HeaderOriginalOffset, strconv.FormatInt(e.OriginOffset, 10))
+	set(HeaderOriginalTimestamp, millis(e.OriginTime))
+	set(HeaderFirstFailureAt, millis(first))
+	if !step.NotBefore.IsZero() {
+		set(HeaderNotBefore, millis(step.NotBefore))
+	}
+	if step.Waits > 0 {
+		set(HeaderWaits, strconv.Itoa(step.Waits))
+	}
+	set(HeaderError, clip(f.Error(), maxErrorText))
+	set(HeaderErrorClass, string(f.Class()))
+	set(HeaderErrorReason, string(f.Reason))
+	if e.ReplayID != uuid.Nil {
+		set(HeaderReplayCount, strconv.Itoa(e.ReplayCount))
+		set(HeaderReplayID, e.ReplayID.String())
+	}
+	if e.Traceparent != "" {
+		set(HeaderTraceparent, e.Traceparent)
+	}
+	return kafkaclient.Record{Topic: step.Topic, Key: e.Message.Key, Value: e.Message.Value, Headers: hs}
+}
+
+// Ours reports whether the header is one that this service sets.
+func Ours(key string) bool {
+	switch key {
+	case HeaderAttempt, HeaderOriginalTopic, HeaderOriginalPartition, HeaderOriginalOffset, HeaderOriginalTimestamp,
+		HeaderFirstFailureAt, HeaderNotBefore, HeaderError, HeaderErrorClass, HeaderErrorReason, HeaderWaits,
+		HeaderReplayCount, HeaderReplayID, HeaderParked, HeaderTraceparent:
+		return true
+	}
+	return false
+}
+
+// foreign are the headers that are not ours, as many as fit.
+func foreign(all []kafkaclient.Header) []kafkaclient.Header {
+	var kept []kafkaclient.Header
+	size := 0
+	for _, h := range all {
+		if Ours(h.Key) {
+			continue
+		}
+		if size += len(h.Key) + len(h.Value) + 16; size > maxForeign {
+			break
+		}
+		kept = append(kept, h)
+	}
+	return kept
+}
+
+// headers are our own headers of a record; a repeated one counts as missing.
+type headers map[string][]string
+
+func headersOf(m kafkaclient.Message) headers {
+	hs := headers{}
+	for _, h := range m.Headers {
+		if Ours(h.Key) && len(h.Value) <= maxErrorText {
+			hs[h.Key] = append(hs[h.Key], string(h.Value))
+		}
+	}
+	return hs
+}
+
+func (h headers) single(key string) string {
+	if v := h[key]; len(v) == 1 {
+		return v[0]
+	}
+	return ""
+}
+
+func (h headers) number(key string, low, high int64) (int64, bool) {
+	n, err := strconv.ParseInt(h.single(key), 10, 64)
+	return n, err == nil && n >= low && n <= high
+}
+
+func (h headers) millis(key string) (time.Time, bool) {
+	n, ok := h.number(key, 0, 1<<50)
+	return time.UnixMilli(n), ok
+}
+
+func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
+
+// clip makes a text safe for a header and a log line: bounded, valid UTF-8, no control characters.
+func clip(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "")
+}

@@ -1,0 +1,129 @@
+package retry
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/kafkaclient"
+)
+
+func header(k, v string) kafkaclient.Header { return kafkaclient.Header{Key: k, Value: []byte(v)} }
+
+func message(topic string, hs ...kafkaclient.Header) kafkaclient.Message {
+	return kafkaclient.Message{Topic: topic, Partition: 2, Offset: 7, Key: []byte("k"), Value: []byte("v"), Headers: hs, Timestamp: testNow.Add(-time.Second)}
+}
+
+// A header that is missing, negative, huge, no number or repeated is clamped by the topic; a valid one is kept, also when
+// it is lower than the topic's rank (H15, H16). It can never lengthen the ladder.
+func TestAttemptHeader(t *testing.T) {
+	for _, c := range []struct {
+		name, topic string
+		headers     []kafkaclient.Header
+		want        int
+	}{
+		{"missing on the main topic", "orders.confirmed", nil, 0},
+		{"missing on a tier", "orders.confirmed.retry-30s", nil, 2},
+		{"negative", "orders.confirmed", []kafkaclient.Header{header(HeaderAttempt, "-1")}, 0},
+		{"huge", "orders.confirmed.retry-5s", []kafkaclient.Header{header(HeaderAttempt, "99999999999999999999")}, 1},
+		{"above the ladder", "orders.confirmed.retry-5s", []kafkaclient.Header{header(HeaderAttempt, "4")}, 1},
+		{"no number", "orders.confirmed.retry-5m", []kafkaclient.Header{header(HeaderAttempt, "abc")}, 3},
+		{"empty", "orders.confirmed.retry-5m", []kafkaclient.Header{header(HeaderAttempt, "")}, 3},
+		{"twice", "orders.confirmed.retry-5s", []kafkaclient.Header{header(HeaderAttempt, "0"), header(HeaderAttempt, "0")}, 1},
+		{"lower than the rank: a tier was skipped", "orders.confirmed.retry-5m", []kafkaclient.Header{header(HeaderAttempt, "1")}, 1},
+		{"valid on the main topic", "orders.confirmed", []kafkaclient.Header{header(HeaderAttempt, "2")}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, testLadder.Open(message(c.topic, c.headers...), testNow).Failures)
+		})
+	}
+}
+
+func TestDueTime(t *testing.T) {
+	const topic = "orders.confirmed.retry-30s"
+	for _, c := range []struct {
+		name, header string
+		want         time.Time
+	}{
+		{"header", millis(testNow.Add(10 * time.Second)), testNow.Add(10 * time.Second)},
+		{"header in the past", millis(testNow.Add(-time.Hour)), testNow.Add(-time.Hour)},
+		{"header too far ahead", millis(testNow.Add(time.Hour)), testNow.Add(32 * time.Second)},
+		{"no number", "soon", testNow.Add(29 * time.Second)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := testLadder.Open(message(topic, header(HeaderNotBefore, c.header)), testNow)
+			require.True(t, c.want.Equal(e.NotBefore), e.NotBefore)
+		})
+	}
+	require.True(t, testLadder.Open(message("orders.confirmed", header(HeaderNotBefore, millis(testNow.Add(time.Hour)))), testNow).NotBefore.IsZero(), "the main topic never waits")
+}
+
+func TestOriginIsForgedOnlyByReplays(t *testing.T) {
+	origin := []kafkaclient.Header{header(HeaderOriginalTopic, "orders.confirmed"), header(HeaderOriginalPartition, "5"), header(HeaderOriginalOffset, "99")}
+	forged := testLadder.Open(message("orders.confirmed", origin...), testNow)
+	require.Equal(t, int64(7), forged.OriginOffset, "on the main topic a record is its own origin")
+	waiting := testLadder.Open(message("orders.confirmed.retry-5s", origin...), testNow)
+	require.Equal(t, int64(99), waiting.OriginOffset)
+	replayed := testLadder.Open(message("orders.confirmed", append(origin, header(HeaderReplayCount, "1"), header(HeaderReplayID, uuid.NewString()))...), testNow)
+	require.Equal(t, int32(5), replayed.OriginPart)
+}
+
+// Key and value travel byte for byte; our headers are set once however many hops; foreign ones stay within bounds.
+func TestRecord(t *testing.T) {
+	m := message("orders.confirmed", header("tenant", "a"), header("tenant", "b"), header("big", strings.Repeat("x", maxForeign)), header(HeaderTraceparent, "00-1-2-01"))
+	f := failure.New(failure.Provider5xx, "line one\nline two %s", strings.Repeat("é", 2000))
+	e := testLadder.Open(m, testNow)
+	r := e.Record(testLadder.Next(e, f, failure.OfDependency, testNow), f, testNow)
+	for hop := range 5 {
+		next := kafkaclient.Message{Topic: r.Topic, Offset: int64(hop), Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: testNow}
+		e = testLadder.Open(next, testNow)
+		r = e.Record(Step{Topic: testLadder.Tiers()[hop%3].Topic, Failures: 3}, f, testNow)
+	}
+	require.Equal(t, []byte("k"), r.Key)
+	require.Equal(t, []byte("v"), r.Value)
+	count, size := map[string]int{}, 0
+	values := map[string]string{}
+	for _, h := range r.Headers {
+		count[h.Key]++
+		size += len(h.Key) + len(h.Value)
+		values[h.Key] = string(h.Value)
+	}
+	for k, n := range count {
+		if k != "tenant" {
+			require.Equal(t, 1, n, k)
+		}
+	}
+	require.Equal(t, 2, count["tenant"])
+	require.Zero(t, count["big"])
+	require.Less(t, size, maxForeign+4096)
+	require.Equal(t, "7", values[HeaderOriginalOffset], "the origin survives every hop")
+	require.Equal(t, millis(testNow), values[HeaderFirstFailureAt])
+	require.Equal(t, "provider_5xx", values[HeaderErrorReason])
+	require.LessOrEqual(t, len(values[HeaderError]), 1024)
+	require.NotContains(t, values[HeaderError], "\n")
+	require.Equal(t, "00-1-2-01", values[HeaderTraceparent])
+}
+
+func FuzzOpen(f *testing.F) {
+	f.Add("x-retry-attempt", []byte("-1"), "orders.confirmed")
+	f.Add("x-not-before", []byte("99999999999999999999"), "orders.confirmed.retry-5s")
+	f.Add("x-original-partition", []byte("4294967296"), "orders.confirmed.retry-5m")
+	f.Fuzz(func(t *testing.T, key string, value []byte, topic string) {
+		e := testLadder.Open(message(topic, kafkaclient.Header{Key: key, Value: value}), testNow)
+		if e.Failures < 0 || e.Failures > 3 || e.Waits > maxWaits || e.OriginPart < 0 {
+			t.Fatalf("not clamped: %+v", e)
+		}
+		if e.NotBefore.After(testNow.Add(5*time.Minute + maxSkew)) {
+			t.Fatalf("waits too long: %s", e.NotBefore)
+		}
+		r := e.Record(Step{Topic: "t", Failures: 1}, failure.New(failure.NotJSON, "%s", value), testNow)
+		if !bytes.Equal(r.Value, []byte("v")) {
+			t.Fatal("the value changed")
+		}
+	})
+}

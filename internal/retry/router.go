@@ -1,0 +1,181 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/kafkaclient"
+)
+
+// Publisher writes a record and returns when all in-sync replicas have it.
+type Publisher interface {
+	Publish(ctx context.Context, r kafkaclient.Record) error
+}
+
+// Judge says whose fault a failure is, knowing how other orders fare. hold.Line is the one implementation.
+type Judge func(order string, f *failure.Error, answered bool) failure.Fault
+
+// Ledger keeps the fate of records (hazard H18) and bodies that fit no topic (hazard H14).
+type Ledger interface {
+	RecordFate(ctx context.Context, f Fate) error
+	Park(ctx context.Context, r kafkaclient.Record) (uuid.UUID, error)
+}
+
+// Fate is where a record of the main topic ended, for now.
+type Fate struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Order     uuid.UUID // zero: the record could not be decoded
+	Kind      string    // "duplicate", "waiting" or "dead"
+	Reason    failure.Reason
+}
+
+// Outcome is what became of a message.
+type Outcome struct {
+	Order      uuid.UUID // zero: not decoded
+	Err        error     // nil: charged
+	Duplicate  bool      // charged before
+	SameRecord bool      // charged before, for this very record
+}
+
+// RouterConfig wires a router.
+type RouterConfig struct {
+	Ladder    Ladder
+	Judge     Judge
+	Publisher Publisher
+	Ledger    Ledger
+	Clock     func() time.Time
+	Log       *slog.Logger
+	Observe   func(topic, outcome string) // billing_messages_total
+}
+
+// Router gives every message that comes back from a charge its next place.
+type Router struct{ cfg RouterConfig }
+
+// NewRouter makes a router.
+func NewRouter(cfg RouterConfig) *Router { return &Router{cfg} }
+
+// Route returns nil when the message's fate is durable: it was charged, or the retry or dead-letter record that stands
+// for it was acknowledged by the broker. An error means that nobody has taken responsibility: the offset may not move.
+func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
+	order := ""
+	if o.Order != uuid.Nil {
+		order = o.Order.String()
+	}
+	if o.Err == nil {
+		r.cfg.Judge(order, nil, !o.Duplicate)
+		return r.charged(ctx, e, o)
+	}
+	f := failure.Of(o.Err)
+	fault := r.cfg.Judge(order, f, f.Answered)
+	step := r.cfg.Ladder.Next(e, f, fault, r.cfg.Clock())
+	if step.Kind == InMemory {
+		return r.stay(e, f, fault, step)
+	}
+	if err := r.publish(ctx, e, o, f, step); err != nil {
+		return r.unpublished(e, order, err)
+	}
+	r.logStep(e, order, f, step)
+	return nil
+}
+
+func (r *Router) charged(ctx context.Context, e Envelope, o Outcome) error {
+	if !o.Duplicate {
+		r.cfg.Observe(e.Message.Topic, "charged")
+		return nil
+	}
+	if !o.SameRecord {
+		if err := r.cfg.Ledger.RecordFate(ctx, e.fate(o.Order, "duplicate", "")); err != nil {
+			return err
+		}
+	}
+	r.cfg.Observe(e.Message.Topic, "duplicate")
+	return nil
+}
+
+// stay hands the message back to the consumer, uncounted.
+func (r *Router) stay(e Envelope, f *failure.Error, fault failure.Fault, step Step) error {
+	if fault == failure.OfSystem || fault == failure.OfSuspect {
+		r.cfg.Observe(e.Message.Topic, "held")
+	}
+	return &Later{After: step.After, Err: f}
+}
+
+// publish writes the fate first and the record second: a crash between them redelivers the message, which writes both
+// again. A cancelled context means that the partition is gone, and then nothing is published (hazard H17).
+func (r *Router) publish(ctx context.Context, e Envelope, o Outcome, f *failure.Error, step Step) error {
+	kind := "waiting"
+	if step.Kind == ToDeadLetters {
+		kind = "dead"
+	}
+	if err := r.cfg.Ledger.RecordFate(ctx, e.fate(o.Order, kind, f.Reason)); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	record := e.Record(step, f, r.cfg.Clock())
+	err := r.cfg.Publisher.Publish(ctx, record)
+	if errors.Is(err, kafkaclient.ErrTooLarge) {
+		return r.publishParked(ctx, record)
+	}
+	return err
+}
+
+// publishParked keeps the body in the database and publishes a pointer to it, into the dead letters: an order near the
+// broker's limit whose headers made it too large must not be lost (hazard H14). Replay restores it byte for byte.
+func (r *Router) publishParked(ctx context.Context, record kafkaclient.Record) error {
+	id, err := r.cfg.Ledger.Park(ctx, record)
+	if err != nil {
+		return err
+	}
+	record.Topic = r.cfg.Ladder.DeadLetters()
+	record.Value = nil
+	record.Headers = append(record.Headers, kafkaclient.Header{Key: HeaderParked, Value: []byte(id.String())})
+	return r.cfg.Publisher.Publish(ctx, record)
+}
+
+// unpublished judges the failure to write the fate or the record: the broker's or the database's, never the message's.
+func (r *Router) unpublished(e Envelope, order string, err error) error {
+	f := failure.Of(err)
+	if f.Reason == failure.Unclassified {
+		f = failure.New(failure.BrokerDown, "publish: %w", err)
+	}
+	r.cfg.Judge(order, f, false)
+	return r.stay(e, f, failure.OfSystem, Step{After: holdRecheck})
+}
+
+func (r *Router) logStep(e Envelope, order string, f *failure.Error, step Step) {
+	level, outcome := slog.LevelInfo, "retried"
+	if step.Kind == ToDeadLetters {
+		level, outcome = slog.LevelWarn, "dead"
+	}
+	r.cfg.Observe(e.Message.Topic, outcome)
+	r.cfg.Log.Log(context.Background(), level, "message "+outcome, "topic", e.Message.Topic, "partition", e.Message.Partition, "offset", e.Message.Offset,
+		"order_id", order, "reason", f.Reason, "class", f.Class(), "failures", step.Failures, "to", step.Topic, "error", clip(f.Detail, maxErrorText))
+}
+
+// fate is the fate of the record that the message stands for.
+func (e Envelope) fate(order uuid.UUID, kind string, reason failure.Reason) Fate {
+	return Fate{Topic: e.OriginTopic, Partition: e.OriginPart, Offset: e.OriginOffset, Order: order, Kind: kind, Reason: reason}
+}
+
+// Later asks the consumer to handle the message again. It is an error: nobody has taken responsibility.
+type Later struct {
+	After time.Duration
+	Err   error
+}
+
+func (l *Later) Error() string { return fmt.Sprintf("again in %s: %v", l.After, l.Err) }
+
+func (l *Later) Unwrap() error { return l.Err }
+
+// RetryIn is how long the consumer should wait.
+func (l *Later) RetryIn() time.Duration { return l.After }
