@@ -96,7 +96,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		Clock: clock, Log: log, OnTransition: observeHold(metrics),
 	})
 	router := retry.NewRouter(retry.RouterConfig{
-		Ladder: ladder, Judge: judgeBy(line), Publisher: producer, Ledger: ledger{store, topics}, Clock: clock, Log: log,
+		Ladder: ladder, Line: line, Publisher: producer, Ledger: ledger{store, topics}, Clock: clock, Log: log,
 		Observe: func(topic, outcome string) { metrics.Messages.WithLabelValues(topic, outcome).Inc() },
 	})
 	processor := orders.NewProcessor(orders.ProcessorConfig{
@@ -111,7 +111,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	}
 
 	// What goes out, and what waits for a person.
-	relay, err = outbox.New(outbox.Config{Pool: pool, Publisher: producer, Topic: resultTopic, Clock: clock, Log: log})
+	relay, err = outbox.New(outbox.Config{Pool: pool, Publisher: producer, Topic: resultTopic, Log: log})
 	if err != nil {
 		return err
 	}
@@ -192,13 +192,6 @@ func (t topicIDs) id(topic string) uuid.UUID {
 		return id
 	}
 	return uuid.NewSHA1(uuid.Nil, []byte(topic))
-}
-
-// judgeBy lets the router ask the line.
-func judgeBy(line *hold.Line) retry.Judge {
-	return func(order string, f *failure.Error, answered bool) failure.Fault {
-		return line.Judge(hold.Outcome{Order: order, Failure: f, Answered: answered})
-	}
 }
 
 // ledger keeps fates under the ids of the topics.

@@ -85,11 +85,14 @@ func runDemo(ctx context.Context, out io.Writer, f demoFlags) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(f.dir)) }()
+		if err := os.Chmod(f.dir, 0o711); err != nil { //nolint:gosec // started by root, Postgres runs as another user below it
+			return err
+		}
 	}
 	stop := newCleanups(ctx, demoStop)
 	defer func() { err = joinStop(err, stop.run()) }()
 	fmt.Fprintln(out, "starting Kafka, Postgres and the provider …")
-	d, err := startDemo(ctx, f, stop)
+	d, err := startDemo(ctx, out, f, stop)
 	if err != nil {
 		return err
 	}
@@ -100,14 +103,14 @@ func runDemo(ctx context.Context, out io.Writer, f demoFlags) (err error) {
 const demoStop = 10 * time.Second
 
 // startDemo starts what the service needs and prepares schema and topics, by the code of the commands.
-func startDemo(ctx context.Context, f demoFlags, stop *cleanups) (*demo, error) {
+func startDemo(ctx context.Context, out io.Writer, f demoFlags, stop *cleanups) (*demo, error) {
 	d := &demo{flags: f, metrics: telemetry.NewMetrics(version, commit)}
 	log := slog.New(slog.DiscardHandler)
 	databases, startCtx := errgroup.WithContext(ctx)
 	databaseURL := os.Getenv("BILLING_DATABASE_URL")
 	if databaseURL == "" {
 		databases.Go(func() error {
-			server, err := embedded.Start(startCtx, embedded.Config{Dir: filepath.Join(f.dir, "postgres")})
+			server, err := embedded.Start(startCtx, embedded.Config{Dir: filepath.Join(f.dir, "postgres"), Log: slog.New(slog.NewTextHandler(out, nil))})
 			if err != nil {
 				return err
 			}

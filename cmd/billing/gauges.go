@@ -73,7 +73,7 @@ func registerGauges(m *telemetry.Metrics, s gaugeSources) *figures {
 		return []telemetry.Gauge{{Labels: []string{dlq}, Value: f.letters.Oldest.Seconds()}}
 	}))
 	m.GaugeFunc("billing_outbox_unpublished", "Result events that are not out yet.", nil, one(func() float64 { return float64(f.outbox.Unpublished) }))
-	m.GaugeFunc("billing_outbox_oldest_seconds", "Age of the oldest of them.", nil, one(func() float64 { return f.outbox.OldestAge.Seconds() }))
+	m.GaugeFunc("billing_outbox_oldest_seconds", "Age of the oldest of them.", nil, one(func() float64 { return f.outbox.Oldest.Seconds() }))
 	m.GaugeFunc("billing_conservation_difference", "Records taken less the sum of their fates; 0 at rest.", []string{"topic"}, read(func() []telemetry.Gauge {
 		return []telemetry.Gauge{{Labels: []string{s.ladder.Main()}, Value: float64(f.balance.Difference)}}
 	}))

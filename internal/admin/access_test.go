@@ -171,7 +171,7 @@ func (w *world) statusOf(token, method, path string) int {
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, http.NoBody)
 	require.NoError(w.t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
-	res, err := http.DefaultClient.Do(req)
+	res, err := httpClient.Do(req)
 	require.NoError(w.t, err)
 	require.NoError(w.t, res.Body.Close())
 	return res.StatusCode

@@ -151,7 +151,7 @@ func TestTheSameCallUnderTheSameKeyIsDoneOnce(t *testing.T) {
 	w.die(uuid.New(), 1)
 	const body = `{"reason": "provider is back"}`
 	first := w.call(operator, http.MethodPost, w.replayPath(), body, "Idempotency-Key", "k1")
-	require.Equal(t, 1.0, first.json(t)["replayed"])
+	require.EqualValues(t, 1, first.json(t)["replayed"])
 	require.Empty(t, first.header.Get("Idempotent-Replayed"))
 
 	w.die(uuid.New(), 2) // a second replay would take it
@@ -199,7 +199,7 @@ func TestExplainAnOrder(t *testing.T) {
 			origin_topic_id, origin_partition, origin_offset) VALUES ($1, $1, $1, 14990, 'EUR', sha256('x'), $1, 'acme', 'unknown', $2, 0, 7)`, order, topicID)
 	require.NoError(t, err)
 	_, err = w.db.Pool.Exec(t.Context(), `INSERT INTO charge_attempts (order_id, generation, attempt, claim_id, kind, started_at, finished_at, reason, http_status)
-		VALUES ($1, 1, 1, $1, 'charge', now(), now(), 'provider_5xx', 503)`, order)
+		VALUES ($1, 1, 1, $1, 'charge', now() - interval '1 s', now(), 'provider_5xx', 503)`, order)
 	require.NoError(t, err)
 	_, err = w.db.Pool.Exec(t.Context(), `INSERT INTO record_fates (topic_id, partition, "offset", order_id, fate) VALUES ($1, 0, 7, $2, 'dead')`, topicID, order)
 	require.NoError(t, err)

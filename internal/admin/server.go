@@ -78,7 +78,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s.register()
 	var err error
-	if s.listener, err = net.Listen("tcp", cfg.Addr); err != nil {
+	if s.listener, err = new(net.ListenConfig).Listen(context.Background(), "tcp", cfg.Addr); err != nil {
 		return nil, fmt.Errorf("admin: listen on %q: %w", cfg.Addr, err)
 	}
 	return s, nil

@@ -91,6 +91,8 @@ func (w *world) serve() *world {
 	return w
 }
 
+var httpClient = &http.Client{Timeout: testkit.Patience}
+
 // response is an answer, read whole.
 type response struct {
 	status int
@@ -116,7 +118,7 @@ func (w *world) call(token, method, path, body string, headers ...string) respon
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := httpClient.Do(req)
 	require.NoError(w.t, err)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)

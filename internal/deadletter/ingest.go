@@ -54,23 +54,28 @@ func NewIngester(cfg IngesterConfig, pool *pgxpool.Pool, topics Topics, reader R
 // Run lists until the context ends. While another instance holds the lease it only waits for it; no error ends it.
 func (i *Ingester) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		switch err := i.listWhileHeld(ctx); {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, errReassign):
-			i.cfg.Log.Info("the dead-letter topic has changed, its listing starts again", "topic", i.cfg.Topic)
-			continue
-		case errors.Is(err, errLeaseLost):
-			i.cfg.Log.Debug("dead letters are listed by another instance", "topic", i.cfg.Topic)
-		default:
-			i.cfg.Log.Warn("listing dead letters stopped, it starts again", "topic", i.cfg.Topic, "error", err)
-		}
+		pause := i.stopped(ctx, i.listWhileHeld(ctx))
 		select {
 		case <-ctx.Done():
-		case <-time.After(i.lease.term / 3):
+		case <-time.After(pause):
 		}
 	}
 	return nil
+}
+
+// stopped says why the listing stopped, and how long to wait until it starts again.
+func (i *Ingester) stopped(ctx context.Context, err error) time.Duration {
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, errReassign):
+		i.cfg.Log.Info("the dead-letter topic has changed, its listing starts again", "topic", i.cfg.Topic)
+		return 0
+	case errors.Is(err, errLeaseLost):
+		i.cfg.Log.Debug("dead letters are listed by another instance", "topic", i.cfg.Topic)
+	default:
+		i.cfg.Log.Warn("listing dead letters stopped, it starts again", "topic", i.cfg.Topic, "error", err)
+	}
+	return i.lease.term / 3
 }
 
 // listWhileHeld lists as the one reader until the lease is lost, the topic changes or something fails.

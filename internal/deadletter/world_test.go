@@ -145,7 +145,7 @@ func (w *world) charge(order uuid.UUID, state string, unknown bool) uuid.UUID {
 	key := billing.IdempotencyKey("test", "acme", order, 1)
 	w.exec(`INSERT INTO charges (order_id, event_id, customer_id, amount_minor, currency, fingerprint, idempotency_key, provider_account, state, reason,
 			outcome_unknown, first_sent_at, last_sent_at, origin_topic_id, origin_partition, origin_offset, finalized_at)
-		VALUES ($1, $1, $1, 14990, 'EUR', sha256('x'), $2, 'acme', $3, 'provider_bad_request', $4, now(), now(), $1, 1, 1,
+		VALUES ($1, $1, $1, 14990, 'EUR', sha256('x'), $2, 'acme', $3, 'provider_bad_request', $4, now() - interval '1 s', now(), $1, 1, 1,
 			CASE WHEN $3 IN ('declined', 'rejected') THEN now() END)`, order, key, state, unknown)
 	return key
 }

@@ -81,46 +81,48 @@ func (l *Line) probed() {
 	}
 }
 
-// Outcome is what became of one message.
-type Outcome struct {
-	Order    string         // distinguishes orders; empty when the message could not be decoded
-	Failure  *failure.Error // nil: charged
-	Answered bool           // the provider took a decision in this attempt: it works
-}
-
-// Judge says whose fault a failure is, knowing how the others fare. It is called once for every handled message.
-func (l *Line) Judge(o Outcome) failure.Fault {
+// Judge says whose fault a failure is, knowing how the others fare; nil means charged, now or before. answered tells that
+// the provider took a decision in this attempt, so it works. It is called once for every handled message. order
+// distinguishes orders; it is empty when the message could not be decoded.
+func (l *Line) Judge(order string, f *failure.Error, answered bool) failure.Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if o.Answered {
+	if answered {
 		l.provider.reset()
 		l.database.reset()
 		l.suspects.answered = l.cfg.Clock()
 	}
-	if o.Failure == nil {
-		l.release(o.Answered)
+	if answered && providers(l.reason) || f == nil && !providers(l.reason) {
+		l.release()
+	}
+	if f == nil {
 		return 0
 	}
-	fault := l.judge(o)
-	switch fault {
-	case failure.OfSystem:
-		l.hold(o.Failure.Reason)
-	case failure.OfShutdown:
-	default:
-		l.release(o.Answered)
+	fault := l.judge(order, f)
+	if fault == failure.OfSystem {
+		l.hold(f.Reason)
 	}
 	return fault
 }
 
-func (l *Line) judge(o Outcome) failure.Fault {
-	fault := o.Failure.Fault(l.cfg.Policy)
+// Published tells that the retry or dead-letter record of a message was written: broker and database work.
+func (l *Line) Published() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !providers(l.reason) {
+		l.release()
+	}
+}
+
+func (l *Line) judge(order string, f *failure.Error) failure.Fault {
+	fault := f.Fault(l.cfg.Policy)
 	switch fault {
 	case failure.OfSuspect:
-		return l.suspects.judge(o.Order, o.Failure.Reason, l.cfg.Clock(), l.reason != "")
+		return l.suspects.judge(order, f.Reason, l.cfg.Clock(), l.reason != "")
 	case failure.OfDependency:
-		if b, systemic := l.breakerOf(o.Failure.Reason); b != nil {
-			if b.failed(o.Order, l.cfg.Clock()) || l.reason == systemic {
-				o.Failure.Reason = systemic
+		if b, systemic := l.breakerOf(f.Reason); b != nil {
+			if b.failed(order, l.cfg.Clock()) || l.reason == systemic {
+				f.Reason = systemic
 				return failure.OfSystem
 			}
 		}
@@ -159,10 +161,10 @@ func (l *Line) hold(r failure.Reason) {
 	}
 }
 
-// release lets the line run again, if what just happened proves the cure: a provider's fault is cured only by an answer of
-// the provider, any other by a message that got past it.
-func (l *Line) release(answered bool) {
-	if l.reason == "" || !answered && providers(l.reason) {
+// release lets the line run again. Its callers know the proof of the cure: a provider's fault ends only with an answer of
+// the provider, any other with a message that has its fate.
+func (l *Line) release() {
+	if l.reason == "" {
 		return
 	}
 	l.cfg.Log.Info("line runs again", "reason", l.reason, "held", l.cfg.Clock().Sub(l.since).Round(time.Millisecond))

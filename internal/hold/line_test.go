@@ -22,9 +22,13 @@ func newTestLine(t *testing.T, policy failure.Policy) (*Line, *time.Time) {
 	}), &now
 }
 
-func fail(order string, r failure.Reason) Outcome {
-	return Outcome{Order: order, Failure: failure.New(r, "test")}
+// fail judges a failure of the order for the reason.
+func fail(l *Line, order string, r failure.Reason) failure.Fault {
+	return l.Judge(order, failure.New(r, "test"), false)
 }
+
+// charge judges a success that the provider answered.
+func charge(l *Line, order string) { l.Judge(order, nil, true) }
 
 func held(l *Line) failure.Reason {
 	r, _ := l.Held()
@@ -34,24 +38,24 @@ func held(l *Line) failure.Reason {
 func TestBreakerNeedsDistinctOrders(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)
 	for range 20 {
-		require.Equal(t, failure.OfDependency, l.Judge(fail("same", failure.Provider5xx)), "one order's 500 is no outage")
+		require.Equal(t, failure.OfDependency, fail(l, "same", failure.Provider5xx), "one order's 500 is no outage")
 	}
 	for i := range 3 {
-		require.Equal(t, failure.OfDependency, l.Judge(fail(fmt.Sprint(i), failure.ProviderTimeout)))
+		require.Equal(t, failure.OfDependency, fail(l, fmt.Sprint(i), failure.ProviderTimeout))
 	}
-	o := fail("fifth", failure.ProviderReset)
-	require.Equal(t, failure.OfSystem, l.Judge(o))
-	require.Equal(t, failure.ProviderDown, o.Failure.Reason, "what is logged and shown is the outage")
+	f := failure.New(failure.ProviderReset, "test")
+	require.Equal(t, failure.OfSystem, l.Judge("fifth", f, false))
+	require.Equal(t, failure.ProviderDown, f.Reason, "what is logged and shown is the outage")
 	require.Equal(t, failure.ProviderDown, held(l))
-	require.Equal(t, failure.OfSystem, l.Judge(fail("sixth", failure.Provider5xx)), "nothing is counted while held")
+	require.Equal(t, failure.OfSystem, fail(l, "sixth", failure.Provider5xx), "nothing is counted while held")
 }
 
 func TestASuccessBetweenKeepsTheBreakerClosed(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)
 	for i := range 100 {
-		require.Equal(t, failure.OfDependency, l.Judge(fail(fmt.Sprint(i), failure.Provider5xx)))
+		require.Equal(t, failure.OfDependency, fail(l, fmt.Sprint(i), failure.Provider5xx))
 		if i%4 == 3 {
-			l.Judge(Outcome{Order: "good", Answered: true})
+			charge(l, "good")
 		}
 	}
 	require.Empty(t, held(l))
@@ -59,73 +63,84 @@ func TestASuccessBetweenKeepsTheBreakerClosed(t *testing.T) {
 
 func TestTwoFailuresFarApartAreAnOutageAtLowVolume(t *testing.T) { // H20
 	l, now := newTestLine(t, failure.Hold)
-	require.Equal(t, failure.OfDependency, l.Judge(fail("a", failure.ProviderTimeout)))
+	require.Equal(t, failure.OfDependency, fail(l, "a", failure.ProviderTimeout))
 	*now = now.Add(5 * time.Second)
-	require.Equal(t, failure.OfSystem, l.Judge(fail("b", failure.ProviderTimeout)))
+	require.Equal(t, failure.OfSystem, fail(l, "b", failure.ProviderTimeout))
 }
 
 func TestFirstSuspect(t *testing.T) { // H10
 	t.Run("a second order with the same fault holds the line", func(t *testing.T) {
 		l, _ := newTestLine(t, failure.Hold)
-		require.Equal(t, failure.OfMoment, l.Judge(fail("a", failure.ProviderUnauthorized)))
+		require.Equal(t, failure.OfMoment, fail(l, "a", failure.ProviderUnauthorized))
 		require.Empty(t, held(l))
-		require.Equal(t, failure.OfSystem, l.Judge(fail("b", failure.ProviderUnauthorized)))
+		require.Equal(t, failure.OfSystem, fail(l, "b", failure.ProviderUnauthorized))
 		require.Equal(t, failure.ProviderUnauthorized, held(l))
 	})
 	t.Run("the same order again, when there is no other", func(t *testing.T) {
 		l, _ := newTestLine(t, failure.Hold)
-		l.Judge(fail("a", failure.ProviderMisaddressed))
-		require.Equal(t, failure.OfSystem, l.Judge(fail("a", failure.ProviderMisaddressed)))
+		fail(l, "a", failure.ProviderMisaddressed)
+		require.Equal(t, failure.OfSystem, fail(l, "a", failure.ProviderMisaddressed))
 	})
 	t.Run("another order succeeds: it is the message's own", func(t *testing.T) {
 		l, now := newTestLine(t, failure.Hold)
-		l.Judge(fail("a", failure.ProviderUnauthorized))
+		fail(l, "a", failure.ProviderUnauthorized)
 		*now = now.Add(time.Second)
-		l.Judge(Outcome{Order: "b", Answered: true})
-		require.Equal(t, failure.OfMessage, l.Judge(fail("a", failure.ProviderUnauthorized)))
+		charge(l, "b")
+		require.Equal(t, failure.OfMessage, fail(l, "a", failure.ProviderUnauthorized))
 		require.Empty(t, held(l))
 	})
 	t.Run("held, another order probes and succeeds, the first is the message's own", func(t *testing.T) {
 		l, now := newTestLine(t, failure.Hold)
-		l.Judge(fail("a", failure.ProviderUnauthorized))
-		l.Judge(fail("a", failure.ProviderUnauthorized))
+		fail(l, "a", failure.ProviderUnauthorized)
+		fail(l, "a", failure.ProviderUnauthorized)
 		require.NotEmpty(t, held(l))
 		*now = now.Add(time.Second)
-		l.Judge(Outcome{Order: "b", Answered: true})
+		charge(l, "b")
 		require.Empty(t, held(l))
-		require.Equal(t, failure.OfMessage, l.Judge(fail("a", failure.ProviderUnauthorized)))
+		require.Equal(t, failure.OfMessage, fail(l, "a", failure.ProviderUnauthorized))
 	})
 }
 
 func TestOnlyAProviderAnswerEndsAProviderHold(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)
-	l.Judge(fail("a", failure.ProviderUnauthorized))
-	l.Judge(fail("b", failure.ProviderUnauthorized))
-	l.Judge(Outcome{Order: "duplicate"})
-	l.Judge(Outcome{Order: "", Failure: failure.New(failure.NotJSON, "test")})
+	fail(l, "a", failure.ProviderUnauthorized)
+	fail(l, "b", failure.ProviderUnauthorized)
+	l.Judge("duplicate", nil, false)
+	fail(l, "", failure.NotJSON)
+	l.Published()
 	require.NotEmpty(t, held(l), "neither asked the provider")
-	l.Judge(Outcome{Order: "c", Failure: failure.New(failure.Declined, "test"), Answered: true})
+	l.Judge("c", failure.New(failure.Declined, "test"), true)
 	require.Empty(t, held(l), "a decline is an answer")
 }
 
 func TestDatabaseHoldEndsWithAnyMessageThatGetsThrough(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)
-	require.Equal(t, failure.OfSystem, l.Judge(fail("a", failure.DatabaseDown)))
+	require.Equal(t, failure.OfSystem, fail(l, "a", failure.DatabaseDown))
 	require.Equal(t, failure.DatabaseDown, held(l))
-	l.Judge(fail("a", failure.ShuttingDown))
+	fail(l, "a", failure.ShuttingDown)
 	require.NotEmpty(t, held(l), "a shutdown proves nothing")
-	l.Judge(Outcome{Order: "duplicate"})
+	l.Judge("duplicate", nil, false)
+	require.Empty(t, held(l))
+}
+
+// A failure that still has to be published proves nothing about the broker; its publication does.
+func TestBrokerHoldEndsWithAPublication(t *testing.T) {
+	l, _ := newTestLine(t, failure.Hold)
+	fail(l, "a", failure.BrokerDown)
+	fail(l, "a", failure.Declined)
+	require.Equal(t, failure.BrokerDown, held(l))
+	l.Published()
 	require.Empty(t, held(l))
 }
 
 func TestDocumentPolicyHoldsOnlyForOurOwn(t *testing.T) {
 	l, _ := newTestLine(t, failure.Document)
 	for i := range 50 {
-		require.Equal(t, failure.OfDependency, l.Judge(fail(fmt.Sprint(i), failure.Provider5xx)))
-		require.Equal(t, failure.OfMessage, l.Judge(fail(fmt.Sprint(i), failure.ProviderUnauthorized)))
+		require.Equal(t, failure.OfDependency, fail(l, fmt.Sprint(i), failure.Provider5xx))
+		require.Equal(t, failure.OfMessage, fail(l, fmt.Sprint(i), failure.ProviderUnauthorized))
 	}
 	require.Empty(t, held(l))
-	require.Equal(t, failure.OfSystem, l.Judge(fail("a", failure.BrokerDown)))
+	require.Equal(t, failure.OfSystem, fail(l, "a", failure.BrokerDown))
 }
 
 func TestEnter(t *testing.T) {
@@ -134,7 +149,7 @@ func TestEnter(t *testing.T) {
 	require.NoError(t, err)
 	leave()
 
-	l.Judge(fail("a", failure.DatabaseDown))
+	fail(l, "a", failure.DatabaseDown)
 	const waiters = 20
 	probes := make(chan func())
 	errs := make(chan error)
@@ -155,14 +170,14 @@ func TestEnter(t *testing.T) {
 		t.Fatal("two probes at a time")
 	case <-time.After(50 * time.Millisecond): // longer than ten probe waits
 	}
-	l.Judge(fail("a", failure.DatabaseDown))
+	fail(l, "a", failure.DatabaseDown)
 	first()
 	second := <-probes
 	cancel()
 	for range waiters - 2 {
 		require.ErrorIs(t, <-errs, context.Canceled)
 	}
-	l.Judge(Outcome{Order: "b", Answered: true})
+	charge(l, "b")
 	second()
 	require.Empty(t, held(l))
 	leave, err = l.Enter(t.Context())
@@ -173,7 +188,7 @@ func TestEnter(t *testing.T) {
 func TestEveryoneRunsWhenTheLineOpens(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)
 	l.cfg.ProbeMin, l.cfg.ProbeMax = time.Hour, time.Hour
-	l.Judge(fail("a", failure.DatabaseDown))
+	fail(l, "a", failure.DatabaseDown)
 	entered := make(chan error)
 	for range 20 {
 		go func() {
@@ -181,7 +196,7 @@ func TestEveryoneRunsWhenTheLineOpens(t *testing.T) {
 			entered <- err
 		}()
 	}
-	l.Judge(Outcome{Order: "b", Answered: true})
+	charge(l, "b")
 	for range 20 {
 		require.NoError(t, <-entered)
 	}

@@ -1,66 +1,60 @@
-// Package outbox publishes the result events that the store wrote in the transactions of its state changes.
+// Package outbox carries result events from the database to the broker.
 //
-// It promises that no event is lost and that the events of one order go out in the order of their ids; one may go out
-// twice after a crash, under the same event id. One relay is active at a time, whatever the number of instances. It keeps no
-// cursor: ids become visible out of order, and a cursor loses those (docs/adr/0003).
+// It promises that every event which was committed is published at least once, and that the events of one order are first
+// published in the order in which they were committed. An event may come twice, also an older one after a newer one when
+// an instance was frozen in the middle; its id and its version tell a consumer. The relay never reads by a cursor, since
+// ids become visible out of order, and never holds a transaction open while the broker works.
 package outbox
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/billing/internal/platform/kafkaclient"
 )
 
-// Publisher writes records; nil for each that all in-sync replicas have acknowledged.
+// Publisher writes records. kafkaclient.Producer is the one implementation.
 type Publisher interface {
+	// PublishAll waits for all acknowledgements. Errors are in the order of the records; nil means acknowledged.
 	PublishAll(ctx context.Context, rs []kafkaclient.Record) []error
 }
 
-// Config of a relay. Zero durations take their defaults.
+// Config of a relay.
 type Config struct {
 	Pool      *pgxpool.Pool
 	Publisher Publisher
 	Topic     string
-	Lease     time.Duration // 5 s: how long a dead instance may still be the one relay
-	Clock     func() time.Time
 	Log       *slog.Logger
 }
 
 const (
 	batchSize      = 500
-	pace           = 20 * time.Millisecond // lets a batch gather under load: each one is three round trips
+	publishTimeout = 10 * time.Second
 	idleMin        = 50 * time.Millisecond
 	idleMax        = time.Second
-	publishTimeout = 15 * time.Second
 )
 
-// Relay moves events from the table to the topic.
+// Relay publishes what stands in the outbox, as long as this instance is the one that may.
 type Relay struct {
-	cfg     Config
-	owner   uuid.UUID
-	wake    chan struct{}
-	renewed time.Time // when the lease was last taken; zero: not ours
-	blocked bool      // some rows may wait for their next try
+	cfg   Config
+	lease *lease
+	wake  chan struct{}
 }
 
-// New checks the settings.
+// New makes a relay. It works while Run does.
 func New(cfg Config) (*Relay, error) {
-	if cfg.Pool == nil || cfg.Publisher == nil || cfg.Topic == "" || cfg.Clock == nil || cfg.Log == nil {
-		return nil, errors.New("outbox: pool, publisher, topic, clock and log are required")
+	if cfg.Pool == nil || cfg.Publisher == nil || cfg.Topic == "" || cfg.Log == nil {
+		return nil, errors.New("outbox: pool, publisher, topic and log are required")
 	}
-	if cfg.Lease == 0 {
-		cfg.Lease = 5 * time.Second
-	}
-	return &Relay{cfg: cfg, owner: uuid.New(), wake: make(chan struct{}, 1)}, nil
+	return &Relay{cfg: cfg, lease: newLease(cfg.Pool, "outbox"), wake: make(chan struct{}, 1)}, nil
 }
 
-// Notify tells that events were written. It never blocks.
+// Notify tells the relay that events were committed. It never blocks.
 func (r *Relay) Notify() {
 	select {
 	case r.wake <- struct{}{}:
@@ -68,58 +62,96 @@ func (r *Relay) Notify() {
 	}
 }
 
-// Run relays until ctx is done. No error ends it: it tries again.
+// Run publishes until ctx is done. Of all instances one is active; when it is gone another takes over within the lease.
 func (r *Relay) Run(ctx context.Context) error {
-	defer r.release()
+	for ctx.Err() == nil {
+		err := r.lease.while(ctx, r.relay)
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			r.cfg.Log.Warn("outbox relay interrupted, tried again", "error", err)
+		}
+		pause(ctx, nil, leaseRenewal)
+	}
+	return nil
+}
+
+// relay publishes batch after batch until the lease is lost.
+func (r *Relay) relay(ctx context.Context) error {
 	idle := idleMin
 	for ctx.Err() == nil {
-		moved, err := r.step(ctx)
-		if err != nil && ctx.Err() == nil {
-			r.cfg.Log.Warn("outbox not relayed, tried again", "error", err)
-			r.renewed = time.Time{}
-		}
+		found, published, err := r.round(ctx)
 		switch {
-		case moved == batchSize && err == nil: // more waits
-		case moved > 0 && err == nil:
+		case err != nil:
+			return err
+		case published > 0: // there may be more by now
 			idle = idleMin
-			r.sleep(ctx, pace, nil)
+		case found > 0: // the broker takes nothing: new events change nothing about that
+			pause(ctx, nil, idleMax)
 		default:
-			r.sleep(ctx, idle, r.wake)
+			pause(ctx, r.wake, idle)
 			idle = min(2*idle, idleMax)
 		}
 	}
 	return nil
 }
 
-// sleep ends early when it is woken, but only the active relay listens to that.
-func (r *Relay) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+// round publishes one batch, removes exactly what was acknowledged, and puts off what was not.
+func (r *Relay) round(ctx context.Context) (found, published int, err error) {
+	events, err := r.due(ctx)
+	if err != nil || len(events) == 0 || !r.lease.live() {
+		return 0, 0, err
+	}
+	records := make([]kafkaclient.Record, len(events))
+	for i, e := range events {
+		records[i] = e.record(r.cfg.Topic)
+	}
+	publish, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	var acked, failed []int64
+	var last error
+	for i, err := range r.cfg.Publisher.PublishAll(publish, records) {
+		if err == nil {
+			acked = append(acked, events[i].id)
+			continue
+		}
+		failed, last = append(failed, events[i].id), err
+	}
+	if ctx.Err() != nil { // we stop, or another has taken over: what failed is not the broker's fault
+		return 0, 0, r.remove(acked)
+	}
+	if len(failed) > 0 {
+		r.cfg.Log.Warn("result events not acknowledged, kept and tried again", "events", len(failed), "of", len(events), "error", last)
+	}
+	return len(events), len(acked), errors.Join(r.remove(acked), r.putOff(failed))
+}
+
+// pause waits for a wake-up, but no longer than d.
+func pause(ctx context.Context, wake <-chan struct{}, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	if r.renewed.IsZero() {
-		wake = nil
-	}
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
 	case <-wake:
+	case <-timer.C:
 	}
 }
 
-// step relays one batch, if this is the active relay.
-func (r *Relay) step(ctx context.Context) (moved int, err error) {
-	if held, err := r.hold(ctx); err != nil || !held {
-		return 0, err
+// Stats are what monitoring asks for. The age of the oldest event tells more than their number.
+type Stats struct {
+	Unpublished int64
+	Oldest      time.Duration
+}
+
+// Stats reads what stands in the outbox.
+func (r *Relay) Stats(ctx context.Context) (Stats, error) {
+	var s Stats
+	var seconds float64
+	err := r.cfg.Pool.QueryRow(ctx, `SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM outbox`).Scan(&s.Unpublished, &seconds)
+	if err != nil {
+		return Stats{}, fmt.Errorf("outbox stats: %w", err)
 	}
-	batch, err := r.read(ctx)
-	if err != nil || len(batch) == 0 {
-		return 0, err
-	}
-	bounded, cancel := context.WithTimeout(ctx, min(publishTimeout, r.cfg.Lease))
-	defer cancel()
-	records := make([]kafkaclient.Record, len(batch))
-	for i, row := range batch {
-		records[i] = row.record(r.cfg.Topic)
-	}
-	errs := r.cfg.Publisher.PublishAll(bounded, records)
-	return len(batch), r.finish(context.WithoutCancel(ctx), batch, errs)
+	s.Oldest = max(0, time.Duration(seconds*float64(time.Second)))
+	return s, nil
 }

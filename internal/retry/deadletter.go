@@ -42,10 +42,10 @@ func OpenDeadLetter(m kafkaclient.Message) DeadLetter {
 	if d.Class = failure.Class(h.single(HeaderErrorClass)); !KnownClass(d.Class) {
 		d.Class = d.Reason.Class()
 	}
-	if n, ok := h.number(HeaderAttempt, 0, maxReplayCount); ok {
+	if n, ok := h.number(HeaderAttempt, maxReplayCount); ok {
 		d.Failures = int(n)
 	}
-	if n, ok := h.number(HeaderReplayCount, 0, maxReplayCount); ok {
+	if n, ok := h.number(HeaderReplayCount, maxReplayCount); ok {
 		d.ReplayCount = int(n)
 	}
 	if id, err := uuid.Parse(h.single(HeaderReplayID)); err == nil {
@@ -63,8 +63,8 @@ func OpenDeadLetter(m kafkaclient.Message) DeadLetter {
 
 // readOrigin takes the origin headers together or not at all.
 func (d *DeadLetter) readOrigin(h headers) {
-	part, ok1 := h.number(HeaderOriginalPartition, 0, 1<<31-1)
-	offset, ok2 := h.number(HeaderOriginalOffset, 0, 1<<62)
+	part, ok1 := h.number(HeaderOriginalPartition, 1<<31-1)
+	offset, ok2 := h.number(HeaderOriginalOffset, 1<<62)
 	topic := h.single(HeaderOriginalTopic)
 	if !ok1 || !ok2 || !topicName(topic) {
 		return

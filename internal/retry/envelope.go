@@ -62,11 +62,11 @@ func (l Ladder) Open(m kafkaclient.Message, now time.Time) Envelope {
 	e := Envelope{Message: m, Rank: rank, Failures: rank, OriginTopic: m.Topic, OriginPart: m.Partition, OriginOffset: m.Offset, OriginTime: m.Timestamp}
 	h := headersOf(m)
 	e.Traceparent = h.single(HeaderTraceparent)
-	if n, ok := h.number(HeaderReplayCount, 0, maxReplayCount); ok {
+	if n, ok := h.number(HeaderReplayCount, maxReplayCount); ok {
 		e.ReplayCount = int(n)
 		e.ReplayID, _ = uuid.Parse(h.single(HeaderReplayID))
 	}
-	if n, ok := h.number(HeaderAttempt, 0, int64(len(l.tiers))); ok {
+	if n, ok := h.number(HeaderAttempt, int64(len(l.tiers))); ok {
 		e.Failures = int(n)
 	}
 	// On the main topic only a replay may speak of an origin: anybody may write there, and a forged origin would answer for
@@ -74,7 +74,7 @@ func (l Ladder) Open(m kafkaclient.Message, now time.Time) Envelope {
 	if rank == 0 && e.ReplayID == uuid.Nil {
 		return e
 	}
-	if n, ok := h.number(HeaderWaits, 0, maxWaits); ok {
+	if n, ok := h.number(HeaderWaits, maxWaits); ok {
 		e.Waits = int(n)
 	}
 	e.readOrigin(h)
@@ -89,8 +89,8 @@ func (l Ladder) Open(m kafkaclient.Message, now time.Time) Envelope {
 
 // readOrigin takes the origin headers together or not at all.
 func (e *Envelope) readOrigin(h headers) {
-	part, ok1 := h.number(HeaderOriginalPartition, 0, 1<<31-1)
-	offset, ok2 := h.number(HeaderOriginalOffset, 0, 1<<62)
+	part, ok1 := h.number(HeaderOriginalPartition, 1<<31-1)
+	offset, ok2 := h.number(HeaderOriginalOffset, 1<<62)
 	topic := h.single(HeaderOriginalTopic)
 	if topic == "" || !ok1 || !ok2 {
 		e.Unrecoverable = true
@@ -197,13 +197,14 @@ func (h headers) single(key string) string {
 	return ""
 }
 
-func (h headers) number(key string, low, high int64) (int64, bool) {
+// number is a decimal from 0 to high.
+func (h headers) number(key string, high int64) (int64, bool) {
 	n, err := strconv.ParseInt(h.single(key), 10, 64)
-	return n, err == nil && n >= low && n <= high
+	return n, err == nil && n >= 0 && n <= high
 }
 
 func (h headers) millis(key string) (time.Time, bool) {
-	n, ok := h.number(key, 0, 1<<50)
+	n, ok := h.number(key, 1<<50)
 	return time.UnixMilli(n), ok
 }
 

@@ -75,7 +75,7 @@ func shortDuration(d time.Duration) string {
 	}{{time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
 		if n := d / u.unit; n > 0 {
 			text += fmt.Sprintf("%d%s", n, u.name)
-			d -= n * u.unit
+			d %= u.unit
 		}
 	}
 	return text

@@ -18,8 +18,11 @@ type Publisher interface {
 	Publish(ctx context.Context, r kafkaclient.Record) error
 }
 
-// Judge says whose fault a failure is, knowing how other orders fare. hold.Line is the one implementation.
-type Judge func(order string, f *failure.Error, answered bool) failure.Fault
+// Line says whose fault a failure is, knowing how other orders fare. hold.Line is the one implementation.
+type Line interface {
+	Judge(order string, f *failure.Error, answered bool) failure.Fault
+	Published()
+}
 
 // Ledger keeps the fate of records (hazard H18) and bodies that fit no topic (hazard H14).
 type Ledger interface {
@@ -48,7 +51,7 @@ type Outcome struct {
 // RouterConfig wires a router.
 type RouterConfig struct {
 	Ladder    Ladder
-	Judge     Judge
+	Line      Line
 	Publisher Publisher
 	Ledger    Ledger
 	Clock     func() time.Time
@@ -70,11 +73,11 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 		order = o.Order.String()
 	}
 	if o.Err == nil {
-		r.cfg.Judge(order, nil, !o.Duplicate)
+		r.cfg.Line.Judge(order, nil, !o.Duplicate)
 		return r.charged(ctx, e, o)
 	}
 	f := failure.Of(o.Err)
-	fault := r.cfg.Judge(order, f, f.Answered)
+	fault := r.cfg.Line.Judge(order, f, f.Answered)
 	step := r.cfg.Ladder.Next(e, f, fault, r.cfg.Clock())
 	if step.Kind == InMemory {
 		return r.stay(e, f, fault, step)
@@ -82,6 +85,7 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 	if err := r.publish(ctx, e, o, f, step); err != nil {
 		return r.unpublished(e, order, err)
 	}
+	r.cfg.Line.Published()
 	r.logStep(e, order, f, step)
 	return nil
 }
@@ -124,16 +128,19 @@ func (r *Router) publish(ctx context.Context, e Envelope, o Outcome, f *failure.
 	record := e.Record(step, f, r.cfg.Clock())
 	err := r.cfg.Publisher.Publish(ctx, record)
 	if errors.Is(err, kafkaclient.ErrTooLarge) {
-		return r.publishParked(ctx, record)
+		return r.publishParked(ctx, e, o, f, record)
 	}
 	return err
 }
 
 // publishParked keeps the body in the database and publishes a pointer to it, into the dead letters: an order near the
 // broker's limit whose headers made it too large must not be lost (hazard H14). Replay restores it byte for byte.
-func (r *Router) publishParked(ctx context.Context, record kafkaclient.Record) error {
+func (r *Router) publishParked(ctx context.Context, e Envelope, o Outcome, f *failure.Error, record kafkaclient.Record) error {
 	id, err := r.cfg.Ledger.Park(ctx, record)
 	if err != nil {
+		return err
+	}
+	if err := r.cfg.Ledger.RecordFate(ctx, e.fate(o.Order, "dead", f.Reason)); err != nil {
 		return err
 	}
 	record.Topic = r.cfg.Ladder.DeadLetters()
@@ -148,7 +155,7 @@ func (r *Router) unpublished(e Envelope, order string, err error) error {
 	if f.Reason == failure.Unclassified {
 		f = failure.New(failure.BrokerDown, "publish: %w", err)
 	}
-	r.cfg.Judge(order, f, false)
+	r.cfg.Line.Judge(order, f, false)
 	return r.stay(e, f, failure.OfSystem, Step{After: holdRecheck})
 }
 

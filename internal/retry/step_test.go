@@ -29,8 +29,8 @@ func TestLadderNames(t *testing.T) {
 // The whole table of a counted failure: every rank, every count of failures, every Retry-After that makes a difference.
 func TestCountedFailure(t *testing.T) {
 	tiers := testLadder.Tiers()
-	for rank := 0; rank <= 3; rank++ {
-		for failures := 0; failures <= 3; failures++ {
+	for rank := range 4 {
+		for failures := range 4 {
 			for _, retryAfter := range []time.Duration{0, 5 * time.Second, 6 * time.Second, 31 * time.Second, time.Hour} {
 				t.Run(fmt.Sprintf("rank %d, %d failures, retry after %s", rank, failures, retryAfter), func(t *testing.T) {
 					f := &failure.Error{Reason: failure.Provider5xx, RetryAfter: retryAfter}

@@ -2,11 +2,15 @@ package pgstore
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,6 +47,7 @@ func BenchmarkChargeCycle(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "charges/s")
 	b.ReportMetric(float64((cpu(b)-before).Microseconds())/float64(b.N), "go-cpu-µs/charge")
+	b.ReportMetric(float64(f.serverCPU(b).Microseconds())/float64(b.N), "pg-cpu-µs/charge")
 	require.Equal(b, b.N, f.count(b, `SELECT count(*) FROM outbox`))
 }
 
@@ -63,4 +68,23 @@ func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// serverCPU is the processor time of the store's sessions, where the server runs on this machine; else 0.
+func (f *fixture) serverCPU(b *testing.B) (total time.Duration) {
+	const tick = 10 * time.Millisecond
+	rows, err := f.other.Query(b.Context(), `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'billing'`)
+	require.NoError(b, err)
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	require.NoError(b, err)
+	for _, pid := range pids {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, after, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(after); len(fields) > 12 {
+			user, _ := strconv.Atoi(fields[11])
+			system, _ := strconv.Atoi(fields[12])
+			total += time.Duration(user+system) * tick
+		}
+	}
+	return total
 }

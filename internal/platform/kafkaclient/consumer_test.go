@@ -26,7 +26,7 @@ func (open) Enter(context.Context) (func(), error) { return func() {}, nil }
 // again is an error that asks to be handled again.
 type again time.Duration
 
-func (a again) Error() string          { return "again" }
+func (again) Error() string            { return "again" }
 func (a again) RetryIn() time.Duration { return time.Duration(a) }
 
 type fixture struct {
@@ -119,7 +119,7 @@ func TestKeysInOrderPartitionsInParallel(t *testing.T) {
 		}
 		busy[key], last[key] = true, m.Offset
 		mu.Unlock()
-		time.Sleep(time.Millisecond) // work, so that handlers overlap
+		<-time.After(time.Millisecond) // work, so that handlers overlap
 		mu.Lock()
 		defer mu.Unlock()
 		busy[key] = false
@@ -197,7 +197,7 @@ func TestRebalanceLosesNothing(t *testing.T) {
 	var mu sync.Mutex
 	handled := map[string]int{}
 	handler := func(_ context.Context, m kafkaclient.Message) error {
-		time.Sleep(2 * time.Millisecond) // work, so that the rebalance finds some under way
+		<-time.After(2 * time.Millisecond) // work, so that the rebalance finds some under way
 		mu.Lock()
 		defer mu.Unlock()
 		handled[fmt.Sprintf("%d/%d", m.Partition, m.Offset)]++
@@ -315,7 +315,7 @@ func TestHeldLineKeepsPolling(t *testing.T) {
 		return len(states) == 2
 	}
 	eventually(t, paused)
-	time.Sleep(7 * time.Second) // longer than max.poll.interval.ms: there is no signal for "nothing happened"
+	<-time.After(7 * time.Second) // longer than max.poll.interval.ms: there is no signal for "nothing happened"
 	require.True(t, paused(), "no rebalance took the partitions away")
 	close(gate.opened)
 	eventually(t, func() bool { return handled.Load() == records })

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -68,7 +69,7 @@ func poolConfig(cfg Config) (*pgxpool.Config, error) {
 			pc.ConnConfig.RuntimeParams[name] = value
 		}
 	}
-	if pc.ConnConfig.ValidateConnect == nil { // target_session_attrs is not in the URL
+	if !strings.Contains(cfg.URL, "target_session_attrs") {
 		pc.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	return pc, nil

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// setRequired sets what every command needs, and clears what the machine may have.
+func setRequired(t *testing.T) {
+	t.Helper()
+	for _, e := range os.Environ() {
+		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "BILLING_") {
+			t.Setenv(name, "") // restores it after the test
+			require.NoError(t, os.Unsetenv(name))
+		}
+	}
+	t.Setenv("BILLING_KAFKA_BROKERS", "localhost:9092")
+	t.Setenv("BILLING_DATABASE_URL", "postgres://billing:secret-one@localhost/billing")
+	t.Setenv("BILLING_PROVIDER_URL", "https://provider.example")
+}
+
+// The names and defaults are part of the interface.
+func TestDefaults(t *testing.T) {
+	setRequired(t)
+	c, err := loadConfig(needsAll)
+	require.NoError(t, err)
+	require.Equal(t, Config{
+		KafkaBrokers: "localhost:9092", KafkaSecurityProtocol: "PLAINTEXT", Topic: "orders.confirmed", Group: "billing-order-confirmed",
+		RetryDelays: []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute}, Concurrency: 256,
+		DatabaseURL: "postgres://billing:secret-one@localhost/billing", DatabaseMaxConns: 8, ProviderURL: "https://provider.example",
+		ProviderTimeout: 10 * time.Second, ProviderKeyTTL: 24 * time.Hour, ProviderAccount: "default", ProviderMaxProcessing: time.Minute,
+		Environment: "default", Currency: "EUR", FaultPolicy: "hold", Lease: 15 * time.Second, KeyMargin: 4 * time.Hour, StopTimeout: 10 * time.Second,
+		ReplayCeiling: 5, HTTPAddr: ":8080", LogLevel: "info", LogFormat: "json",
+	}, c)
+}
+
+func TestEveryVariableIsRead(t *testing.T) {
+	setRequired(t)
+	values := map[string]string{
+		"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p", "KAFKA_SSL_CA": "/ca.pem",
+		"KAFKA_EXTRA": "client.rack=a", "TOPIC": "t", "GROUP": "g", "RETRY_DELAYS": "1s,2s", "CONCURRENCY": "7", "DATABASE_MAX_CONNS": "9", "PROVIDER_TOKEN": "x",
+		"PROVIDER_TIMEOUT": "1s", "PROVIDER_KEY_TTL": "2h", "PROVIDER_ACCOUNT": "a", "PROVIDER_MAX_PROCESSING": "3s", "ENVIRONMENT": "e", "CURRENCY": "JPY",
+		"FAULT_POLICY": "document", "LEASE": "4s", "KEY_MARGIN": "1h", "MAX_AGE": "72h", "STOP_TIMEOUT": "20s", "REPLAY_TARGETS": "t", "REPLAY_CEILING": "2",
+		"HTTP_ADDR": ":1", "ADMIN_TOKENS": "a:viewer:0123456789abcdef", "LOG_LEVEL": "debug", "LOG_FORMAT": "text",
+	}
+	for name, value := range values {
+		t.Setenv("BILLING_"+name, value)
+	}
+	got, err := loadConfig(needsAll)
+	require.NoError(t, err)
+	setRequired(t)
+	defaults, err := loadConfig(needsAll)
+	require.NoError(t, err)
+	var text, before bytes.Buffer
+	printConfig(&text, got)
+	printConfig(&before, defaults)
+	old := strings.Split(before.String(), "\n")
+	for i, line := range strings.Split(text.String(), "\n") {
+		name, _, _ := strings.Cut(strings.TrimPrefix(line, "BILLING_"), " ")
+		if _, changed := values[name]; changed {
+			require.NotEqual(t, old[i], line, "%s has no effect", name)
+		}
+	}
+}
+
+// All problems come at once, each with the variable's name and an example.
+func TestAllProblemsAtOnce(t *testing.T) {
+	setRequired(t)
+	for name, value := range map[string]string{
+		"PROVIDER_URL": "provider.example", "KAFKA_EXTRA": "acks=1", "KAFKA_SECURITY_PROTOCOL": "TLS", "FAULT_POLICY": "pray", "CURRENCY": "EURO",
+		"LOG_LEVEL": "loud", "LOG_FORMAT": "xml", "CONCURRENCY": "0", "DATABASE_MAX_CONNS": "1", "LEASE": "11s", "KEY_MARGIN": "1s", "PROVIDER_KEY_TTL": "500ms",
+		"PROVIDER_MAX_PROCESSING": "0s", "STOP_TIMEOUT": "1s", "MAX_AGE": "-1s", "REPLAY_CEILING": "0", "RETRY_DELAYS": "30s,5s",
+	} {
+		t.Setenv("BILLING_"+name, value)
+	}
+	_, err := loadConfig(needsAll)
+	usage, ok := err.(*usageError) //nolint:errorlint // it is the one that main looks for
+	require.True(t, ok)
+	require.Len(t, usage.problems, 17, err)
+	for _, p := range usage.problems {
+		require.Regexp(t, `^BILLING_[A-Z_]+ .+ \(example: .+\)$`, p)
+	}
+	require.Contains(t, err.Error(), "acks cannot be set: a record counts only when all in-sync replicas have it")
+	require.Equal(t, exitUsage, exitCode(err))
+}
+
+func TestUnreadableValuesAreAllNamed(t *testing.T) {
+	setRequired(t)
+	t.Setenv("BILLING_CONCURRENCY", "many")
+	t.Setenv("BILLING_LEASE", "15")
+	t.Setenv("BILLING_MAX_AGE", "never")
+	_, err := loadConfig(needsAll)
+	for _, name := range []string{`BILLING_CONCURRENCY "many"`, `BILLING_LEASE "15"`, `BILLING_MAX_AGE "never"`} {
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func TestMissingSettingsAreNamed(t *testing.T) {
+	setRequired(t)
+	for _, name := range []string{"KAFKA_BROKERS", "DATABASE_URL", "PROVIDER_URL"} {
+		require.NoError(t, os.Unsetenv("BILLING_"+name))
+	}
+	_, err := loadConfig(needsAll)
+	for _, name := range []string{"KAFKA_BROKERS", "DATABASE_URL", "PROVIDER_URL"} {
+		require.ErrorContains(t, err, "BILLING_"+name+" is required")
+	}
+	_, err = loadConfig(needsDatabase)
+	require.NotContains(t, err.Error(), "KAFKA", "migrate needs no broker")
+}
+
+func TestSettingsFromFiles(t *testing.T) {
+	setRequired(t)
+	path := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(path, []byte("from-a-file\n"), 0o600))
+	t.Setenv("BILLING_PROVIDER_TOKEN_FILE", path)
+	c, err := loadConfig(needsAll)
+	require.NoError(t, err)
+	require.Equal(t, "from-a-file", c.ProviderToken)
+
+	t.Setenv("BILLING_PROVIDER_TOKEN", "both")
+	_, err = loadConfig(needsAll)
+	require.ErrorContains(t, err, "give one")
+	t.Setenv("BILLING_PROVIDER_TOKEN", "")
+	t.Setenv("BILLING_PROVIDER_TOKEN_FILE", path+"-missing")
+	_, err = loadConfig(needsAll)
+	require.ErrorContains(t, err, "BILLING_PROVIDER_TOKEN cannot be read from BILLING_PROVIDER_TOKEN_FILE")
+}
+
+func TestSecretsAreMasked(t *testing.T) {
+	setRequired(t)
+	for _, name := range []string{"PROVIDER_TOKEN", "KAFKA_SASL_PASSWORD"} {
+		t.Setenv("BILLING_"+name, "secret-two")
+	}
+	t.Setenv("BILLING_ADMIN_TOKENS", "a:viewer:secret-three-secret-three")
+	c, err := loadConfig(needsAll)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	printConfig(&out, c)
+	require.NotContains(t, out.String(), "secret-")
+	require.Contains(t, out.String(), "postgres://billing:xxxxx@localhost/billing")
+}
+
+// A Kubernetes Service named billing injects such variables: a warning, never an error.
+func TestUnknownVariables(t *testing.T) {
+	warnings := unknownVariables([]string{"BILLING_PORT=tcp://10.0.0.1:80", "BILLING_CONCURENCY=1", "BILLING_DATABASE_URL_FILE=x", "BILLING_ADMIN_TOKEN=x", "PATH=/bin"})
+	require.Len(t, warnings, 2)
+	require.Equal(t, "BILLING_CONCURENCY is not a setting; the nearest is BILLING_CONCURRENCY", warnings[0])
+	require.Contains(t, warnings[1], "BILLING_PORT is not a setting")
+}

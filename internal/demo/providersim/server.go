@@ -1,0 +1,140 @@
+// Package providersim is a billing provider that keeps the provider's contract and fails on purpose.
+//
+// It promises two things. Its ledger counts how often money moved for each order, whatever its clients believe. And one
+// seed gives each request of an order the same fate in every run, however requests interleave. It never moves money for
+// a request outside the contract's form, and it keeps everything in memory: it is for demos and tests.
+package providersim
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config says how the provider behaves.
+type Config struct {
+	Token     string        // bearer token asked for; none when empty
+	Latency   time.Duration // work of a charge
+	Jitter    time.Duration // up to this much is added
+	SlowFor   time.Duration // added for the kind "slow"; 15 s when 0
+	KeyTTL    time.Duration // how long a key is remembered; 24 h when 0
+	LookupLag time.Duration // charges younger than this are not found, and look-ups say so
+	Seed      uint64
+	Rules     []Rule
+	Clock     func() time.Time // time.Now when nil
+}
+
+// Server is the provider. Serve its Handler.
+type Server struct {
+	cfg    Config
+	plan   plan
+	book   *book
+	mode   atomic.Pointer[outage]
+	closed chan struct{}
+	close  func()
+
+	requests, replays, lookups, inflight, peak atomic.Int64
+
+	mu       sync.Mutex
+	statuses map[string]int64
+}
+
+// outage is a mode for a while.
+type outage struct {
+	kind  Kind
+	until time.Time // zero: until another one is set
+}
+
+// New checks the rules and makes a provider that has charged nobody.
+func New(cfg Config) (*Server, error) {
+	if cfg.Latency < 0 || cfg.Jitter < 0 || cfg.SlowFor < 0 || cfg.KeyTTL < 0 || cfg.LookupLag < 0 {
+		return nil, errors.New("providersim: a duration is negative")
+	}
+	plan, err := newPlan(cfg.Seed, cfg.Rules)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.SlowFor == 0 {
+		cfg.SlowFor = 15 * time.Second
+	}
+	if cfg.KeyTTL == 0 {
+		cfg.KeyTTL = 24 * time.Hour
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	closed := make(chan struct{})
+	return &Server{
+		cfg: cfg, plan: plan, book: newBook(cfg.KeyTTL), statuses: map[string]int64{},
+		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
+	}, nil
+}
+
+// Close ends requests that hang or work slowly. It does not close listeners.
+func (s *Server) Close() { s.close() }
+
+// SetMode lets every request meet one kind of fault until an instant, or until the next mode when that is zero. OK ends it.
+func (s *Server) SetMode(k Kind, until time.Time) error {
+	if k != OK && !k.known() {
+		return fmt.Errorf("providersim: mode %q is unknown, want %s or one of %v", k, OK, Kinds())
+	}
+	s.mode.Store(&outage{k, until})
+	return nil
+}
+
+// Handler serves the API, and beside it what a demo needs: POST /_control and GET /_ledger/summary, /_ledger/all.
+func (s *Server) Handler() http.Handler {
+	api := http.NewServeMux()
+	api.HandleFunc("POST /v1/charges", s.charge)
+	api.HandleFunc("GET /v1/charges", s.list)
+	api.HandleFunc("GET /v1/charges/{id}", s.byID)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /_control", s.control)
+	mux.HandleFunc("GET /_ledger/summary", s.summaryPage)
+	mux.HandleFunc("GET /_ledger/all", s.ledgerPage)
+	mux.Handle("GET /healthz", s.during(http.HandlerFunc(s.healthz)))
+	mux.Handle("/", s.during(s.authorized(api)))
+	return mux
+}
+
+// during lets an outage answer in place of the API, before anything is looked at, as a broken provider does.
+func (s *Server) during(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			s.requests.Add(1)
+		}
+		if k := s.outage(); k.before() {
+			s.misbehave(w, r, k)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// outage is the mode that holds now, OK when there is none.
+func (s *Server) outage() Kind {
+	o := s.mode.Load()
+	if o == nil || !o.until.IsZero() && !s.cfg.Clock().Before(o.until) {
+		return OK
+	}
+	return o.kind
+}
+
+func (s *Server) authorized(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if s.cfg.Token != "" && (!bearer || token != s.cfg.Token) {
+			s.problem(w, http.StatusUnauthorized, "unauthorized")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	_, _ = w.Write([]byte("ok\n"))
+}

@@ -1,0 +1,99 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	leaseFor     = 4 * time.Second
+	leaseRenewal = time.Second
+)
+
+// lease is a row that says which instance may do something. It is asked for by name.
+type lease struct {
+	pool  *pgxpool.Pool
+	name  string
+	owner uuid.UUID
+	until atomic.Pointer[time.Time] // by our own clock
+}
+
+func newLease(pool *pgxpool.Pool, name string) *lease {
+	return &lease{pool: pool, name: name, owner: uuid.New()}
+}
+
+// while does the work as long as the lease is ours; its context ends when that can no longer be shown. It returns at once
+// when another has the lease.
+func (l *lease) while(ctx context.Context, work func(context.Context) error) error {
+	ok, err := l.take(ctx)
+	if err != nil || !ok {
+		return err
+	}
+	defer l.giveBack()
+	g, ctx := errgroup.WithContext(ctx)
+	held, lost := context.WithCancel(ctx)
+	g.Go(func() error {
+		defer lost()
+		return l.renew(held)
+	})
+	g.Go(func() error {
+		defer lost()
+		return work(held)
+	})
+	return g.Wait()
+}
+
+// live reports whether the lease is still ours for certain. A process that was frozen sees here that it has ended, before
+// its timers tell.
+func (l *lease) live() bool { return time.Now().Before(*l.until.Load()) }
+
+// renew returns when the lease has ended, or may have ended, or the work is done.
+func (l *lease) renew(ctx context.Context) error {
+	for {
+		pause(ctx, nil, leaseRenewal)
+		if ctx.Err() != nil {
+			return nil
+		}
+		ask, cancel := context.WithDeadline(ctx, *l.until.Load())
+		ok, err := l.take(ask)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil && !ok:
+			return fmt.Errorf("lease %s: taken over by another instance", l.name)
+		case err != nil && !l.live():
+			return err
+		}
+	}
+}
+
+// take takes or renews the lease, unless another has it. The end is by our own clock, from before the question: it comes
+// earlier than the database's, never later.
+func (l *lease) take(ctx context.Context) (ok bool, err error) {
+	until := time.Now().Add(leaseFor)
+	tag, err := l.pool.Exec(ctx, `
+		INSERT INTO leases AS l (name, owner, expires_at) VALUES ($1, $2, now() + $3::interval)
+		ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
+		 WHERE l.owner = excluded.owner OR l.expires_at < now()`, l.name, l.owner, leaseFor)
+	if err != nil {
+		return false, fmt.Errorf("lease %s: %w", l.name, err)
+	}
+	if ok = tag.RowsAffected() == 1; ok {
+		l.until.Store(&until)
+	}
+	return ok, nil
+}
+
+// giveBack lets the next one take over at once.
+func (l *lease) giveBack() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = l.pool.Exec(ctx, `DELETE FROM leases WHERE name = $1 AND owner = $2`, l.name, l.owner) // else it ends by itself
+}

@@ -1,0 +1,155 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/kafkaclient"
+)
+
+// scene plays line, broker and database, and writes down in which order they were used.
+type scene struct {
+	events     []string
+	fault      failure.Fault // of every failure; 0: the table's
+	publishErr []error       // returned first, one a try
+	fateErr    error
+	onFate     func()
+	records    []kafkaclient.Record
+	fates      []Fate
+	observed   []string
+}
+
+func (s *scene) Judge(_ string, f *failure.Error, _ bool) failure.Fault {
+	if f == nil {
+		s.events = append(s.events, "judged well")
+		return 0
+	}
+	s.events = append(s.events, "judged "+string(f.Reason))
+	if s.fault != 0 {
+		return s.fault
+	}
+	return f.Fault(failure.Hold)
+}
+
+func (s *scene) Published() { s.events = append(s.events, "published") }
+
+func (s *scene) RecordFate(_ context.Context, f Fate) error {
+	s.events = append(s.events, "fate "+f.Kind)
+	s.fates = append(s.fates, f)
+	if s.onFate != nil {
+		s.onFate()
+	}
+	return s.fateErr
+}
+
+func (s *scene) Park(_ context.Context, r kafkaclient.Record) (uuid.UUID, error) {
+	s.events = append(s.events, fmt.Sprintf("parked %d bytes", len(r.Value)))
+	return uuid.Max, nil
+}
+
+func (s *scene) Publish(_ context.Context, r kafkaclient.Record) error {
+	s.events = append(s.events, "publish "+r.Topic)
+	s.records = append(s.records, r)
+	if len(s.publishErr) > 0 {
+		err := s.publishErr[0]
+		s.publishErr = s.publishErr[1:]
+		return err
+	}
+	return nil
+}
+
+func (s *scene) router() *Router {
+	return NewRouter(RouterConfig{
+		Ladder: testLadder, Line: s, Publisher: s, Ledger: s, Clock: func() time.Time { return testNow }, Log: slog.New(slog.DiscardHandler),
+		Observe: func(topic, outcome string) { s.observed = append(s.observed, topic+" "+outcome) },
+	})
+}
+
+func (s *scene) route(ctx context.Context, o Outcome) error {
+	return s.router().Route(ctx, testLadder.Open(message("orders.confirmed"), testNow), o)
+}
+
+var someOrder = uuid.MustParse("0b2e9c0e-6f57-4c53-9d0e-5b9b2f6f0a01")
+
+func TestChargedNeedsNothingMore(t *testing.T) {
+	s := &scene{}
+	require.NoError(t, s.route(t.Context(), Outcome{Order: someOrder}))
+	require.Equal(t, []string{"judged well"}, s.events)
+	require.Equal(t, []string{"orders.confirmed charged"}, s.observed)
+}
+
+func TestDuplicates(t *testing.T) {
+	s := &scene{}
+	require.NoError(t, s.route(t.Context(), Outcome{Order: someOrder, Duplicate: true}))
+	require.Equal(t, []string{"judged well", "fate duplicate"}, s.events)
+	s = &scene{}
+	require.NoError(t, s.route(t.Context(), Outcome{Order: someOrder, Duplicate: true, SameRecord: true}))
+	require.Equal(t, []string{"judged well"}, s.events, "the record was charged, not repeated: it keeps that fate")
+	s = &scene{fateErr: errors.New("database gone")}
+	require.Error(t, s.route(t.Context(), Outcome{Order: someOrder, Duplicate: true}))
+}
+
+// The fate is written, then the record is published and awaited, then the offset may move.
+func TestRetriedAndDead(t *testing.T) {
+	s := &scene{}
+	require.NoError(t, s.route(t.Context(), Outcome{Order: someOrder, Err: failure.New(failure.Provider5xx, "503")}))
+	require.Equal(t, []string{"judged provider_5xx", "fate waiting", "publish orders.confirmed.retry-5s", "published"}, s.events)
+	require.Equal(t, Fate{Topic: "orders.confirmed", Partition: 2, Offset: 7, Order: someOrder, Kind: "waiting", Reason: failure.Provider5xx}, s.fates[0])
+	require.Equal(t, []string{"orders.confirmed retried"}, s.observed)
+
+	s = &scene{}
+	require.NoError(t, s.route(t.Context(), Outcome{Err: failure.New(failure.NotJSON, "at byte 0")}))
+	require.Equal(t, []string{"judged not_json", "fate dead", "publish orders.confirmed.dlq", "published"}, s.events)
+	require.Equal(t, uuid.Nil, s.fates[0].Order)
+	require.Equal(t, []string{"orders.confirmed dead"}, s.observed)
+}
+
+func TestUnpublishedIsKeptAndHeld(t *testing.T) {
+	s := &scene{publishErr: []error{errors.New("not acknowledged")}}
+	err := s.route(t.Context(), Outcome{Order: someOrder, Err: failure.New(failure.Provider5xx, "503")})
+	later, ok := errors.AsType[*Later](err)
+	require.True(t, ok, err)
+	require.Positive(t, later.RetryIn())
+	require.Equal(t, "judged broker_down", s.events[len(s.events)-1])
+	require.Equal(t, []string{"orders.confirmed held"}, s.observed, "not counted as retried")
+
+	s = &scene{fateErr: failure.New(failure.DatabaseDown, "refused")}
+	require.Error(t, s.route(t.Context(), Outcome{Order: someOrder, Err: failure.New(failure.Declined, "402")}))
+	require.Empty(t, s.records, "no record without a fate")
+	require.Equal(t, "judged database_down", s.events[len(s.events)-1])
+}
+
+// H17: a partition that is gone publishes nothing.
+func TestLostAssignmentPublishesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &scene{onFate: cancel}
+	require.Error(t, s.route(ctx, Outcome{Order: someOrder, Err: failure.New(failure.Provider5xx, "503")}))
+	require.Empty(t, s.records)
+}
+
+func TestHeldStaysHere(t *testing.T) {
+	s := &scene{fault: failure.OfSystem}
+	err := s.route(t.Context(), Outcome{Order: someOrder, Err: failure.New(failure.ProviderDown, "down")})
+	_, ok := errors.AsType[*Later](err)
+	require.True(t, ok)
+	require.Equal(t, []string{"judged provider_down"}, s.events, "no fate, no record")
+}
+
+// H14: a record that fits no topic goes to the dead letters as a pointer to its body.
+func TestTooLargeIsParked(t *testing.T) {
+	s := &scene{publishErr: []error{fmt.Errorf("publish: %w", kafkaclient.ErrTooLarge)}}
+	require.NoError(t, s.route(t.Context(), Outcome{Order: someOrder, Err: failure.New(failure.Provider5xx, "503")}))
+	require.Equal(t, []string{"judged provider_5xx", "fate waiting", "publish orders.confirmed.retry-5s", "parked 1 bytes", "fate dead", "publish orders.confirmed.dlq", "published"}, s.events)
+	dead := s.records[1]
+	require.Nil(t, dead.Value)
+	require.Equal(t, []byte("k"), dead.Key)
+	require.Equal(t, HeaderParked, dead.Headers[len(dead.Headers)-1].Key)
+}
