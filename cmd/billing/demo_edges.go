@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func newDemoProviderCommand() *cobra.Command {
 			if cfg.Rules, err = providersim.ParseRules(faults); err != nil {
 				return &usageError{[]string{"--faults: " + err.Error()}}
 			}
-			cfg.Token = token
+			cfg.Token = cmp.Or(token, os.Getenv("BILLING_PROVIDER_TOKEN"))
 			sim, err := providersim.New(cfg)
 			if err != nil {
 				return &usageError{[]string{err.Error()}}
@@ -54,7 +55,7 @@ func newDemoProviderCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&addr, "addr", ":9099", "address to listen on")
 	f.StringVar(&faults, "faults", demoFaults, "what goes wrong; empty: nothing")
-	f.StringVar(&token, "token", "", "bearer token asked for")
+	f.StringVar(&token, "token", "", "bearer token asked for; else that of BILLING_PROVIDER_TOKEN, if it is set")
 	f.DurationVar(&cfg.Latency, "latency", 20*time.Millisecond, "work of a charge")
 	f.DurationVar(&cfg.Jitter, "jitter", 60*time.Millisecond, "up to this much is added")
 	f.DurationVar(&cfg.KeyTTL, "key-ttl", 24*time.Hour, "how long an idempotency key is remembered")
