@@ -36,7 +36,7 @@ type serveOptions struct {
 //
 // Two lifetimes: consumers end with ctx and then drain; what they need to end well (store, relay, producer, HTTP, pool)
 // outlives them and ends with the clean-ups.
-func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) (err error) {
+func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) (err error) { //nolint:funlen // the wiring reads best in one piece
 	policy, ladder, clock := failure.Policy(cfg.FaultPolicy), cfg.ladder(), time.Now
 	metrics := cmp.Or(opt.metrics, telemetry.NewMetrics(version, commit))
 	stop := newCleanups(ctx, cfg.StopTimeout)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
+	"example.com/billing/internal/admin"
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/failure"
 	"example.com/billing/internal/platform/kafkaclient"
@@ -183,6 +184,9 @@ func (c *Config) check(required []string) (problems []string) {
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		bad("LogLevel", "%q is not debug, info, warn or error", c.LogLevel)
+	}
+	if _, err := admin.ParseTokens(c.AdminTokens); err != nil {
+		bad("AdminTokens", "%v", err)
 	}
 	if c.LogFormat != "json" && c.LogFormat != "text" {
 		bad("LogFormat", "%q is not json or text", c.LogFormat)

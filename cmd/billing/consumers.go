@@ -32,6 +32,7 @@ func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.St
 	}
 	main := common
 	main.Topic, main.Group, main.Window = l.Main(), cfg.Group, cfg.Concurrency+windowSlack
+	main.Counts = func(m kafkaclient.Message) bool { return l.Open(m, time.Now()).ReplayID == uuid.Nil } // a replay is no new record
 	main.Progress = noteIntake(store, topics.id(l.Main()))
 	configs := []kafkaclient.ConsumerConfig{main}
 	for _, t := range l.Tiers() {
@@ -57,9 +58,11 @@ func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.St
 func noteIntake(store *pgstore.Store, topic uuid.UUID) func(context.Context, []kafkaclient.Progress) error {
 	return func(ctx context.Context, ps []kafkaclient.Progress) error {
 		for {
-			ranges := make([]pgstore.Intake, len(ps))
-			for i, p := range ps {
-				ranges[i] = pgstore.Intake{TopicID: topic, Partition: p.Partition, From: p.From(), Next: p.Next(), Records: p.Records()}
+			var ranges []pgstore.Intake
+			for _, p := range ps {
+				if n := len(p.Runs); n > 0 {
+					ranges = append(ranges, pgstore.Intake{TopicID: topic, Partition: p.Partition, From: p.Runs[0].From, Next: p.Runs[n-1].Next, Records: p.Records()})
+				}
 			}
 			err := store.AdvanceIntake(ctx, ranges)
 			overlap, ok := errors.AsType[*pgstore.OverlapError](err)

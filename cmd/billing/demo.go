@@ -85,7 +85,7 @@ func runDemo(ctx context.Context, out io.Writer, f demoFlags) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(f.dir)) }()
-		if err := os.Chmod(f.dir, 0o711); err != nil { //nolint:gosec // started by root, Postgres runs as another user below it
+		if err := os.Chmod(f.dir, 0o711); err != nil { // started by root, Postgres runs as another user below it
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func startDemo(ctx context.Context, out io.Writer, f demoFlags, stop *cleanups) 
 	if _, err := postgres.Migrate(ctx, databaseURL, migrations.Files); err != nil {
 		return nil, err
 	}
-	address, err := d.startProvider(stop)
+	address, err := d.startProvider(ctx, stop)
 	if err != nil {
 		return nil, err
 	}
@@ -181,11 +181,11 @@ func createDemoTopics(ctx context.Context, cfg Config) error {
 }
 
 // startProvider serves the simulator on a free port.
-func (d *demo) startProvider(stop *cleanups) (url string, err error) {
+func (d *demo) startProvider(ctx context.Context, stop *cleanups) (url string, err error) {
 	if d.provider, err = providersim.New(demoMoods(d.flags.seed)); err != nil {
 		return "", err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
@@ -225,7 +225,7 @@ func (d *demo) logger(out io.Writer) (*slog.Logger, error) {
 	if d.flags.logs {
 		return telemetry.NewLogger(out, d.cfg.LogLevel, d.cfg.LogFormat)
 	}
-	file, err := os.Create(filepath.Join(os.TempDir(), "billing-demo.log"))
+	file, err := os.CreateTemp("", "billing-demo-*.log")
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func newDemoShopCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			listener, err := net.Listen("tcp", addr)
+			listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", addr)
 			if err != nil {
 				return err
 			}

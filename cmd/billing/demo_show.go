@@ -85,8 +85,9 @@ func (d *demo) summarise(ctx context.Context, out io.Writer) error {
 
 // count is the number of messages with the outcome, over all topics.
 func (d *demo) count(outcome string) (n float64) {
-	for _, topic := range d.cfg.ladder().Topics() {
-		n += d.metrics.MessageCount(topic, outcome)
+	n = d.metrics.MessageCount(d.cfg.Topic, outcome)
+	for _, t := range d.cfg.ladder().Tiers() {
+		n += d.metrics.MessageCount(t.Topic, outcome)
 	}
 	return n
 }

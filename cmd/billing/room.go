@@ -40,7 +40,7 @@ type room struct {
 func newRoom(cfg Config, l retry.Ladder, opt serveOptions, d roomDeps) (*room, error) {
 	tokens, err := admin.ParseTokens(cfg.AdminTokens)
 	if err != nil {
-		return nil, &usageError{[]string{"BILLING_ADMIN_TOKENS: " + err.Error()}}
+		return nil, err
 	}
 	r := &room{list: deadletter.NewList(d.pool)}
 	r.ingester, err = deadletter.NewIngester(deadletter.IngesterConfig{Topic: l.DeadLetters(), Main: l.Main(), Log: d.log}, d.pool, d.reader, d.reader, decodeDeadLetter(cfg.Currency))

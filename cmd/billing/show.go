@@ -127,7 +127,7 @@ func checkProvider(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: topicsDeadline}).Do(req)
 	if err != nil {
 		return err
 	}

@@ -56,15 +56,14 @@ func (l *lease) live() bool { return time.Now().Before(*l.until.Load()) }
 // renew returns when the lease has ended, or may have ended, or the work is done.
 func (l *lease) renew(ctx context.Context) error {
 	for {
-		pause(ctx, nil, leaseRenewal)
-		if ctx.Err() != nil {
+		if pause(ctx, nil, leaseRenewal); done(ctx) {
 			return nil
 		}
 		ask, cancel := context.WithDeadline(ctx, *l.until.Load())
 		ok, err := l.take(ask)
 		cancel()
 		switch {
-		case ctx.Err() != nil:
+		case done(ctx):
 			return nil
 		case err == nil && !ok:
 			return fmt.Errorf("lease %s: taken over by another instance", l.name)

@@ -35,6 +35,7 @@ type Config struct {
 const (
 	batchSize      = 500
 	publishTimeout = 10 * time.Second
+	gather         = 20 * time.Millisecond // between batches that are not full: each costs two round trips and a commit
 	idleMin        = 50 * time.Millisecond
 	idleMax        = time.Second
 )
@@ -64,12 +65,8 @@ func (r *Relay) Notify() {
 
 // Run publishes until ctx is done. Of all instances one is active; when it is gone another takes over within the lease.
 func (r *Relay) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		err := r.lease.while(ctx, r.relay)
-		if ctx.Err() != nil {
-			break
-		}
-		if err != nil {
+	for !done(ctx) {
+		if err := r.lease.while(ctx, r.relay); err != nil && !done(ctx) {
 			r.cfg.Log.Warn("outbox relay interrupted, tried again", "error", err)
 		}
 		pause(ctx, nil, leaseRenewal)
@@ -80,12 +77,15 @@ func (r *Relay) Run(ctx context.Context) error {
 // relay publishes batch after batch until the lease is lost.
 func (r *Relay) relay(ctx context.Context) error {
 	idle := idleMin
-	for ctx.Err() == nil {
+	for !done(ctx) {
 		found, published, err := r.round(ctx)
 		switch {
 		case err != nil:
 			return err
-		case published > 0: // there may be more by now
+		case published == batchSize:
+			idle = idleMin
+		case published > 0:
+			pause(ctx, nil, gather)
 			idle = idleMin
 		case found > 0: // the broker takes nothing: new events change nothing about that
 			pause(ctx, nil, idleMax)
@@ -118,7 +118,7 @@ func (r *Relay) round(ctx context.Context) (found, published int, err error) {
 		}
 		failed, last = append(failed, events[i].id), err
 	}
-	if ctx.Err() != nil { // we stop, or another has taken over: what failed is not the broker's fault
+	if done(ctx) { // we stop, or another has taken over: what failed is not the broker's fault
 		return 0, 0, r.remove(acked)
 	}
 	if len(failed) > 0 {
@@ -126,6 +126,8 @@ func (r *Relay) round(ctx context.Context) (found, published int, err error) {
 	}
 	return len(events), len(acked), errors.Join(r.remove(acked), r.putOff(failed))
 }
+
+func done(ctx context.Context) bool { return ctx.Err() != nil }
 
 // pause waits for a wake-up, but no longer than d.
 func pause(ctx context.Context, wake <-chan struct{}, d time.Duration) {

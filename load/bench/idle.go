@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -51,7 +50,7 @@ func measureIdle(ctx context.Context, l *lab, o options, r *report) (err error) 
 	m.CPU = (to.usage.cpu - from.usage.cpu).Seconds() / to.at.Sub(from.at).Seconds()
 	m.RSS = to.usage.rss
 	r.Idle = &m
-	slog.Info("measured", "ready", m.Ready, "idle_cpu_of_a_core", m.CPU)
+	l.say("service ready after %s, idle %.1f %% of a core", millis(m.Ready), 100*m.CPU)
 	return nil
 }
 
@@ -80,7 +79,7 @@ func (t *trial) isReady(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Second}).Do(req)
 	if err != nil {
 		return false // it does not listen yet
 	}

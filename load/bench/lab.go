@@ -82,7 +82,7 @@ func (l *lab) openKafka(ctx context.Context) error {
 
 func (l *lab) openPostgres(ctx context.Context) error {
 	if l.database == "" {
-		server, err := postgres.Start(ctx, postgres.Config{Log: slog.Default()})
+		server, err := postgres.Start(ctx, postgres.Config{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 		if err != nil {
 			return err
 		}
@@ -124,6 +124,9 @@ func (l *lab) PublishAll(ctx context.Context, records []kafkaclient.Record) []er
 	return errs
 }
 
+// say tells how far the run is; the table comes at the end.
+func (l *lab) say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
 // close stops what was started. After a failure the logs stay.
 func (l *lab) close(failed bool) error {
 	var errs []error
@@ -131,7 +134,7 @@ func (l *lab) close(failed bool) error {
 		errs = append(errs, c())
 	}
 	if failed {
-		slog.Info("the logs are kept", "directory", l.dir)
+		l.say("the logs are kept in %s", l.dir)
 		return errors.Join(errs...)
 	}
 	return errors.Join(append(errs, os.RemoveAll(l.dir))...)

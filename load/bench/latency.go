@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"example.com/billing/internal/demo/loadgen"
@@ -27,7 +26,7 @@ func measureLatency(ctx context.Context, l *lab, o options, r *report) error {
 			return err
 		}
 		r.Latency = append(r.Latency, s)
-		slog.Info("measured", "program", program, "order_to_charge_p50", s.P50, "p99", s.P99)
+		l.say("%s from order to charge: p50 %s, p99 %s", program, millis(s.P50), millis(s.P99))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -53,7 +52,7 @@ func measureLateness(ctx context.Context, l *lab, o options, r *report) (err err
 		return fmt.Errorf("%d second attempts came, %d did not, see %s", len(late), waiting, t.child.log)
 	}
 	r.Lateness = append(r.Lateness, spreadOf("service", late))
-	slog.Info("measured", "second attempts", len(late), "least", r.Lateness[0].Least, "p99", r.Lateness[0].P99)
+	l.say("%d second attempts late by at least %s, p99 %s", len(late), millis(r.Lateness[0].Least), millis(r.Lateness[0].P99))
 	return nil
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 )
@@ -31,7 +30,7 @@ func measureMemory(ctx context.Context, l *lab, o options, r *report) error {
 			return err
 		}
 		r.Memory = append(r.Memory, m)
-		slog.Info("measured", "in_flight", inFlight, "backlog", n, "peak_rss_mb", m.PeakBytes/1e6, "growth", m.Growth)
+		l.say("service with %d in flight and a backlog of %d: peak %s", inFlight, n, megabytes(m.PeakBytes))
 	}
 	return nil
 }

@@ -45,8 +45,8 @@ func (r *report) write(w io.Writer, file string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\n%s; %s; everything on this machine\n\n", r.Machine, r.Servers)
 	r.writeThroughput(t)
-	r.writeSpreads(t, fmt.Sprintf("from order to charge, %d a second", latencyRate), r.Latency)
-	r.writeSpreads(t, fmt.Sprintf("retry lateness, %d a second wait", latenessRate/failEvery), r.Lateness)
+	writeSpreads(t, fmt.Sprintf("from order to charge, %d a second", latencyRate), r.Latency)
+	writeSpreads(t, fmt.Sprintf("retry lateness, %d a second wait", latenessRate/failEvery), r.Lateness)
 	if r.Idle != nil {
 		fmt.Fprintf(t, "\nidle\tready after\tof a core\tresident\t\n\t%s\t%.1f %%\t%s\t\n", millis(r.Idle.Ready), 100*r.Idle.CPU, megabytes(r.Idle.RSS))
 	}
@@ -88,7 +88,7 @@ func (r *report) find(program string, with throughput) throughput {
 	return throughput{}
 }
 
-func (r *report) writeSpreads(t io.Writer, title string, all []spread) {
+func writeSpreads(t io.Writer, title string, all []spread) {
 	if len(all) == 0 {
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 )
@@ -29,22 +28,20 @@ const looks = 50 * time.Millisecond
 
 func measureThroughput(ctx context.Context, l *lab, o options, r *report) error {
 	for _, latency := range o.latencies {
-		for i, inFlight := range o.inFlight {
+		for i, wanted := range o.inFlight {
 			for _, program := range o.programs {
+				inFlight := wanted
 				if program == "loop" {
-					if i > 0 {
-						continue // one at a time, whatever is asked for
+					if inFlight = 1; i > 0 {
+						continue // one at a time, whatever is asked for: measured already
 					}
-					inFlight = 1
-				} else {
-					inFlight = o.inFlight[i]
 				}
 				t, err := oneThroughput(ctx, l, program, latency, inFlight, o.backlog(program, latency))
 				if err != nil {
 					return err
 				}
 				r.Throughput = append(r.Throughput, t)
-				slog.Info("measured", "program", program, "provider", latency, "in_flight", inFlight, "charges_per_second", int(t.PerSecond))
+				l.say("%s, provider %s, %d in flight: %.0f charges/s", program, latency, t.InFlight, t.PerSecond)
 			}
 		}
 	}

@@ -1,11 +1,9 @@
 package httpprovider
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -112,45 +110,4 @@ func chargeOf(data []byte) (billing.ProviderCharge, error) {
 	// A charge is not doubted for its date: money has moved, and nothing is decided by it.
 	c.CreatedAt, _ = time.Parse(time.RFC3339Nano, text(fields["created_at"]))
 	return c, nil
-}
-
-// object reads exactly one JSON object whose names are case-sensitive and stand once. Decoded into a struct, "Amount"
-// would pass for "amount" and the last of two would win.
-func object(data []byte) (map[string]json.RawMessage, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("not a JSON object")
-	}
-	fields := make(map[string]json.RawMessage, 8)
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return nil, errors.New("not JSON")
-		}
-		name, _ := t.(string) // the decoder takes nothing else for a name
-		if _, twice := fields[name]; twice {
-			return nil, fmt.Errorf("the field %s stands twice", printable(name, 20))
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, errors.New("not JSON")
-		}
-		fields[name] = value
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, errors.New("not JSON")
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON object")
-	}
-	return fields, nil
-}
-
-// text is the value of a JSON string, "" for anything else.
-func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
 }

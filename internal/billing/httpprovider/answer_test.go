@@ -1,10 +1,12 @@
 package httpprovider
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -104,5 +106,35 @@ func FuzzChargeOf(f *testing.F) {
 		}
 		require.NotEmpty(t, c.ID)
 		require.Positive(t, c.Amount.Minor)
+	})
+}
+
+// The scan finds the same members as encoding/json, apart from names that stand twice.
+func FuzzObject(f *testing.F) {
+	for _, seed := range []string{
+		charged(request()), `{}`, ` { "a" : [1, {"b":"}"}] , "c":-1.5e3,"d":true,"e":null,"\u0061\"":"\\\"" } `, `{"a":1,"a":2}`, `[]`, `"x"`, ``, `{"a":1`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if !utf8.Valid(data) {
+			return // encoding/json replaces what is invalid, the scan keeps it
+		}
+		got, err := object(data)
+		var want map[string]json.RawMessage
+		invalid := json.Unmarshal(data, &want) != nil || want == nil
+		if err != nil {
+			require.True(t, invalid || strings.Contains(err.Error(), "stands twice"), "%s: %v", data, err)
+			return
+		}
+		require.False(t, invalid, "%s", data)
+		require.Equal(t, len(want), len(got))
+		for name, value := range want {
+			require.Equal(t, string(value), string(got[name]))
+			var s string
+			if json.Unmarshal(value, &s) == nil {
+				require.Equal(t, s, text(got[name]))
+			}
+		}
 	})
 }

@@ -12,14 +12,14 @@ var _ pgtype.ArrayGetter = uuids(nil)
 
 // Dimensions makes it a one-dimensional array.
 func (a uuids) Dimensions() []pgtype.ArrayDimension {
-	return []pgtype.ArrayDimension{{Length: int32(len(a)), LowerBound: 1}} //nolint:gosec // a batch is small
+	return []pgtype.ArrayDimension{{Length: int32(len(a)), LowerBound: 1}}
 }
 
 // Index is one element.
 func (a uuids) Index(i int) any { return (*uuidValue)(&a[i]) }
 
 // IndexType is the type of the elements.
-func (a uuids) IndexType() any { return (*uuidValue)(nil) }
+func (uuids) IndexType() any { return (*uuidValue)(nil) }
 
 // uuidValue is encoded in place: a pointer makes no garbage.
 type uuidValue uuid.UUID

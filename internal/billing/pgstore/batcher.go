@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"example.com/billing/internal/failure"
 )
 
 // errStopped is the answer to a caller that comes after the store has stopped.
@@ -73,7 +75,7 @@ func (b *batcher[K, In, Out]) put(in In) (*job[In, Out], error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stopped {
-		return nil, errStopped
+		return nil, failure.New(failure.ShuttingDown, "%w", errStopped)
 	}
 	b.queue = append(b.queue, j)
 	b.wake.Signal()

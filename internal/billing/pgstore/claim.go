@@ -100,9 +100,9 @@ func (s *Store) claimOrRead(batch []*claimJob) (left []*claimJob, err error) {
 // finds the outcome unknown (H5). Key and account are those of the first claim, for ever (H6).
 const insertClaimsSQL = `
 INSERT INTO charges AS c (order_id, event_id, customer_id, amount_minor, currency, fingerprint, idempotency_key, provider_account,
-       state, claim_id, lease_until, first_sent_at, last_sent_at, origin_topic_id, origin_partition, origin_offset)
+       state, first_sent_at, claim_id, lease_until, last_sent_at, origin_topic_id, origin_partition, origin_offset)
 SELECT i.order_id, i.event_id, i.customer_id, i.amount_minor, i.currency, i.fingerprint, i.idempotency_key, $12,
-       'in_flight', i.claim_id, now() + $13::interval, now(), now(), i.topic_id, i.partition, i."offset"
+       'in_flight', now(), i.claim_id, now() + $13::interval, now(), i.topic_id, i.partition, i."offset"
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::bytea[], $7::uuid[], $8::uuid[],
             $9::uuid[], $10::integer[], $11::bigint[])
   AS i (order_id, event_id, customer_id, amount_minor, currency, fingerprint, idempotency_key, claim_id, topic_id, partition, "offset")

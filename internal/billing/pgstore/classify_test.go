@@ -148,19 +148,21 @@ func promote(t *testing.T, f *fixture) {
 }
 
 func TestPoolUsedUpIsBusy(t *testing.T) {
+	t.Parallel() // it waits
 	f := newFixture(t)
 	ctx, cancel := context.WithTimeout(t.Context(), acquireTimeout+testkit.Patience)
 	defer cancel()
 	for range f.pool.Config().MaxConns {
 		conn, err := f.pool.Acquire(ctx)
 		require.NoError(t, err)
-		defer conn.Release()
+		t.Cleanup(conn.Release)
 	}
 	_, _, err := f.Claim(ctx, f.order())
 	requireReason(t, failure.DatabaseBusy, err)
 }
 
 func TestLockedRowIsBusy(t *testing.T) {
+	t.Parallel() // it waits
 	f := newFixture(t)
 	o := f.order()
 	c := f.mustClaim(t, o)

@@ -196,8 +196,8 @@ func TestSettleFindsRowsByIndex(t *testing.T) {
 	_, err := f.other.Exec(t.Context(), `
 		INSERT INTO charges (order_id, event_id, customer_id, amount_minor, currency, fingerprint, idempotency_key, provider_account,
 		       state, origin_topic_id, origin_partition, origin_offset)
-		SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 1, 'EUR', decode(repeat('00', 32), 'hex'), gen_random_uuid(), 'default',
-		       'retry_wait', gen_random_uuid(), 0, n FROM generate_series(1, 30000) n`)
+		SELECT id AS order_id, id AS event_id, id AS customer_id, 1, 'EUR', decode(repeat('00', 32), 'hex'), id, 'default', 'retry_wait', id, 0, 0
+		FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, 30000)) random`)
 	require.NoError(t, err)
 	before := f.scanned(t, 10)
 	for range 20 {

@@ -121,7 +121,7 @@ func settleArgs(batch []*settleJob) []any {
 		a := &e.Attempt
 		orders[i], claims[i] = c.Order.ID, c.ID
 		states[i], reasons[i], unknown[i], sent[i], chargeIDs[i] = string(e.State), string(e.Reason), e.Unknown || e.State == billing.Unknown, e.Sent, e.ProviderChargeID
-		kinds[i], started[i], finished[i], status[i], replayed[i] = a.Kind, a.StartedAt, a.FinishedAt, int32(a.HTTPStatus), a.Replayed //nolint:gosec // three digits
+		kinds[i], started[i], finished[i], status[i], replayed[i] = a.Kind, a.StartedAt, a.FinishedAt, int32(a.HTTPStatus), a.Replayed
 		requestIDs[i], codes[i], details[i] = clean(a.ProviderRequestID), clean(a.ProviderCode), clean(a.Detail)
 		if e.Event != nil {
 			eventIDs[i], types[i], payloads[i], traces[i] = e.Event.ID, e.Event.Type, e.Event.Payload(), clean(e.Event.Traceparent)

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -173,10 +172,10 @@ func event(c *billing.Claim, kind string) *billing.Event {
 	}.WithVersion(c.Version + 1)
 }
 
-func requireReason(t testing.TB, want failure.Reason, err error) *failure.Error {
+func requireReason(t testing.TB, want failure.Reason, err error) {
 	t.Helper()
 	var f *failure.Error
-	require.True(t, errors.As(err, &f), "want %s, got %v", want, err)
+	require.ErrorAs(t, err, &f)
 	require.Equal(t, want, f.Reason, f.Detail)
-	return f
+	require.Equal(t, want == failure.DatabaseRefused, f.Final, "only what is the row's own is final")
 }

@@ -15,9 +15,9 @@ type oddKind struct {
 
 // oddKinds are all to be charged, exactly.
 var oddKinds = []oddKind{
-	{"null key", withKey(func(Event) []byte { return nil })},
-	{"empty key", withKey(func(Event) []byte { return []byte{} })},
-	{"another key", withKey(func(e Event) []byte { return []byte("customer-7") })},
+	{"null key", withKey(nil)},
+	{"empty key", withKey([]byte{})},
+	{"another key", withKey([]byte("customer-7"))},
 	{"attempt -1", withAttempts("-1")},
 	{"attempt too large", withAttempts("99999999999999999999")},
 	{"attempt abc", withAttempts("abc")},
@@ -42,11 +42,11 @@ func (g *Generator) oddEvent() Event {
 	return e
 }
 
-func withKey(key func(Event) []byte) func(*Generator) Event {
+func withKey(key []byte) func(*Generator) Event {
 	return func(g *Generator) Event {
 		o := g.plain()
 		e := g.charged("", o, o.value())
-		e.Record.Key = key(e)
+		e.Record.Key = key
 		return e
 	}
 }

@@ -6,9 +6,8 @@ import (
 	"net/http"
 )
 
-// problem is an error reply, RFC 9457.
+// problem is an error reply, RFC 9457. Without a type it is about:blank: the status says what it is.
 type problem struct {
-	Type   string       `json:"type"`
 	Title  string       `json:"title"`
 	Status int          `json:"status"`
 	Detail string       `json:"detail"`
@@ -40,7 +39,6 @@ func unreadable(err error) *problem {
 }
 
 func (p problem) write(w http.ResponseWriter) {
-	p.Type = "about:blank"
 	w.Header().Set("Content-Type", "application/problem+json")
 	send(w, p.Status, p)
 }

@@ -65,6 +65,8 @@ func open(t *testing.T, cfg Config, b *broker) (url string, stop func() error) {
 	return "http://" + l.Addr().String(), stop
 }
 
+var client = &http.Client{Timeout: 30 * time.Second}
+
 func post(t *testing.T, url, body string, headers ...string) (status int, answer map[string]any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/orders", strings.NewReader(body))
@@ -72,7 +74,7 @@ func post(t *testing.T, url, body string, headers ...string) (status int, answer
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	require.NoError(t, json.NewDecoder(res.Body).Decode(&answer))
@@ -183,16 +185,14 @@ func TestBadRequestsNameTheField(t *testing.T) {
 func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 	b := &broker{arrived: make(chan struct{}), release: make(chan struct{})}
 	url, stop := open(t, Config{}, b)
-	answered := make(chan int, 1)
-	go func() {
-		status, _ := post(t, url, `{"customer_id":"`+customer+`","total_amount":"5.00"}`)
-		answered <- status
-	}()
-	<-b.arrived
 	stopped := make(chan error, 1)
-	go func() { stopped <- stop() }()
-	close(b.release)
-	require.Equal(t, http.StatusCreated, <-answered)
+	go func() {
+		<-b.arrived
+		go func() { stopped <- stop() }()
+		close(b.release)
+	}()
+	status, _ := post(t, url, `{"customer_id":"`+customer+`","total_amount":"5.00"}`)
+	require.Equal(t, http.StatusCreated, status)
 	require.NoError(t, <-stopped)
 	require.Len(t, b.records, 1)
 }
@@ -201,7 +201,7 @@ func TestHealth(t *testing.T) {
 	url, _ := open(t, Config{}, &broker{})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/healthz", nil)
 	require.NoError(t, err)
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)

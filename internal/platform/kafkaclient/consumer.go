@@ -36,6 +36,8 @@ type ConsumerConfig struct {
 	Window      int
 	WindowBytes int64
 	Drain       time.Duration // how long a revocation or a stop waits for handlers before it cuts them
+	// Counts tells which records Progress counts; nil: all.
+	Counts func(m Message) bool
 	// Progress is called before offsets are stored; while it fails they are not.
 	Progress func(ctx context.Context, ps []Progress) error
 	Log      *slog.Logger
@@ -148,7 +150,7 @@ func (c *Consumer) take(km *kafka.Message) {
 		c.cfg.Log.Error("unexpected record, not handled", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset)
 		return // of no assignment of ours, or offsets that run backwards: the topic was created again under us
 	}
-	it, first := p.enqueue(m, c.seed)
+	it, first := p.enqueue(m, c.seed, c.cfg.Counts == nil || c.cfg.Counts(m))
 	c.unfinished++
 	c.bytes += it.size()
 	if first {

@@ -340,10 +340,10 @@ func TestProgressComesBeforeTheOffset(t *testing.T) {
 				return errors.New("database gone")
 			}
 			for _, p := range ps {
-				if p.From() != next {
-					t.Errorf("range from %d, want %d", p.From(), next)
+				if p.Runs[0].From != next {
+					t.Errorf("range from %d, want %d", p.Runs[0].From, next)
 				}
-				next, counted = p.Next(), counted+p.Records()
+				next, counted = p.Next, counted+p.Records()
 			}
 			return nil
 		}

@@ -165,7 +165,7 @@ func (c *Consumer) storeOffsets() {
 	var tps []kafka.TopicPartition
 	for p, r := range c.ranges {
 		if !p.gone {
-			tps = append(tps, c.tp(p.id, kafka.Offset(r.Next())))
+			tps = append(tps, c.tp(p.id, kafka.Offset(r.Next)))
 		}
 	}
 	clear(c.ranges)

@@ -9,13 +9,14 @@ type tracker struct {
 }
 
 type entry struct {
-	offset int64
-	done   bool
+	offset  int64
+	counted bool
+	done    bool
 }
 
 // received notes an offset, greater than all before it, and returns its sequence number.
-func (t *tracker) received(offset int64) uint64 {
-	t.entries = append(t.entries, entry{offset: offset})
+func (t *tracker) received(offset int64, counted bool) uint64 {
+	t.entries = append(t.entries, entry{offset: offset, counted: counted})
 	return t.base + uint64(len(t.entries)) - 1
 }
 
@@ -25,11 +26,16 @@ func (t *tracker) done(seq uint64) { t.entries[seq-t.base].done = true }
 // advance returns the range of offsets that became finished without a gap since the last call; ok is false when none did.
 func (t *tracker) advance() (p Progress, ok bool) {
 	for t.popped < len(t.entries) && t.entries[t.popped].done {
-		p.append(t.entries[t.popped].offset)
+		e := t.entries[t.popped]
+		if e.counted {
+			p.count(e.offset)
+		}
+		p.Next = e.offset + 1
 		t.popped++
+		ok = true
 	}
 	t.compact()
-	return p, len(p.Runs) > 0
+	return p, ok
 }
 
 // compact forgets the reported prefix when it is the larger half, so that the memory follows what is unfinished.
@@ -45,7 +51,8 @@ func (t *tracker) compact() {
 // Progress is a range of one partition in which every record has a durable fate.
 type Progress struct {
 	Partition int32
-	Runs      []Run // ascending; between them lie offsets that no record has
+	Next      int64 // offset after the last record of the range
+	Runs      []Run // of the counted records, ascending; none when no record of the range counts
 }
 
 // Run is a range of offsets that each had a record.
@@ -54,8 +61,8 @@ type Run struct {
 	Next int64 // offset after the last
 }
 
-// append adds an offset, greater than all before it.
-func (p *Progress) append(offset int64) {
+// count adds an offset, greater than all before it.
+func (p *Progress) count(offset int64) {
 	if n := len(p.Runs); n > 0 && p.Runs[n-1].Next == offset {
 		p.Runs[n-1].Next++
 		return
@@ -63,13 +70,7 @@ func (p *Progress) append(offset int64) {
 	p.Runs = append(p.Runs, Run{offset, offset + 1})
 }
 
-// From is the first offset of the range.
-func (p Progress) From() int64 { return p.Runs[0].From }
-
-// Next is the offset after its last.
-func (p Progress) Next() int64 { return p.Runs[len(p.Runs)-1].Next }
-
-// Records is the number of records in the range.
+// Records is the number of counted records.
 func (p Progress) Records() (n int64) {
 	for _, r := range p.Runs {
 		n += r.Next - r.From
@@ -79,7 +80,7 @@ func (p Progress) Records() (n int64) {
 
 // Since is the part of the range from the offset on.
 func (p Progress) Since(offset int64) Progress {
-	rest := Progress{Partition: p.Partition}
+	rest := Progress{Partition: p.Partition, Next: p.Next}
 	for _, r := range p.Runs {
 		if r.Next > offset {
 			rest.Runs = append(rest.Runs, Run{max(r.From, offset), r.Next})

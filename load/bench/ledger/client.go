@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 )
 
 // Client reads a ledger in another process.
@@ -39,7 +40,7 @@ func (c Client) get(ctx context.Context, path string, read func(*json.Decoder) e
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}

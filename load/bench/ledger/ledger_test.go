@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func send(t *testing.T, url, key, reference string) int {
+func send(t *testing.T, server *httptest.Server, key, reference string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/charges", strings.NewReader(`{"reference":"`+reference+`","amount":"1.00","currency":"EUR"}`))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/charges", strings.NewReader(`{"reference":"`+reference+`","amount":"1.00","currency":"EUR"}`))
 	require.NoError(t, err)
 	req.Header.Set("Idempotency-Key", key)
-	res, err := http.DefaultClient.Do(req)
+	res, err := server.Client().Do(req)
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	return res.StatusCode
@@ -23,11 +23,11 @@ func send(t *testing.T, url, key, reference string) int {
 func TestMoneyMovesOncePerKey(t *testing.T) {
 	server := httptest.NewServer(New(Config{}).Handler())
 	defer server.Close()
-	require.Equal(t, 201, send(t, server.URL, "k1", "a"))
-	require.Equal(t, 200, send(t, server.URL, "k1", "a"))
-	require.Equal(t, 201, send(t, server.URL, "k2", "a"), "another key is another charge")
-	require.Equal(t, 201, send(t, server.URL, "k3", "b"))
-	require.Equal(t, 400, send(t, server.URL, "", "c"))
+	require.Equal(t, 201, send(t, server, "k1", "a"))
+	require.Equal(t, 200, send(t, server, "k1", "a"))
+	require.Equal(t, 201, send(t, server, "k2", "a"), "another key is another charge")
+	require.Equal(t, 201, send(t, server, "k3", "b"))
+	require.Equal(t, 400, send(t, server, "", "c"))
 
 	s, err := Client{server.URL}.Summary(t.Context())
 	require.NoError(t, err)
@@ -38,9 +38,9 @@ func TestMoneyMovesOncePerKey(t *testing.T) {
 func TestEachNthOrderFailsOnce(t *testing.T) {
 	server := httptest.NewServer(New(Config{FailEvery: 2}).Handler())
 	defer server.Close()
-	require.Equal(t, 201, send(t, server.URL, "k1", "a"))
-	require.Equal(t, 503, send(t, server.URL, "k2", "b"))
-	require.Equal(t, 201, send(t, server.URL, "k2", "b"))
+	require.Equal(t, 201, send(t, server, "k1", "a"))
+	require.Equal(t, 503, send(t, server, "k2", "b"))
+	require.Equal(t, 201, send(t, server, "k2", "b"))
 
 	orders, err := Client{server.URL}.Orders(t.Context())
 	require.NoError(t, err)
