@@ -79,7 +79,9 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		return err
 	}
 	charging, err := billing.NewService(countingStore{store, metrics}, provider, billing.ServiceConfig{
-		Window: cfg.ProviderKeyTTL - cfg.KeyMargin, MaxProcessing: cfg.ProviderMaxProcessing, Clock: clock, Log: log,
+		Window:        cfg.ProviderKeyTTL - cfg.KeyMargin,
+		MaxProcessing: cfg.ProviderMaxProcessing + cfg.Lease, // a send may come that much later than its claim
+		Clock:         clock, Log: log,
 	})
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func measureIdle(ctx context.Context, l *lab, o options, r *report) (err error) 
 	m.CPU = (to.usage.cpu - from.usage.cpu).Seconds() / to.at.Sub(from.at).Seconds()
 	m.RSS = to.usage.rss
 	r.Idle = &m
-	l.say("service ready after %s, idle %.1f %% of a core", millis(m.Ready), 100*m.CPU)
+	say("service ready after %s, idle %.1f %% of a core", millis(m.Ready), 100*m.CPU)
 	return nil
 }
 

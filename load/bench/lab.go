@@ -125,7 +125,7 @@ func (l *lab) PublishAll(ctx context.Context, records []kafkaclient.Record) []er
 }
 
 // say tells how far the run is; the table comes at the end.
-func (l *lab) say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // close stops what was started. After a failure the logs stay.
 func (l *lab) close(failed bool) error {
@@ -134,7 +134,7 @@ func (l *lab) close(failed bool) error {
 		errs = append(errs, c())
 	}
 	if failed {
-		l.say("the logs are kept in %s", l.dir)
+		say("the logs are kept in %s", l.dir)
 		return errors.Join(errs...)
 	}
 	return errors.Join(append(errs, os.RemoveAll(l.dir))...)

@@ -26,7 +26,7 @@ func measureLatency(ctx context.Context, l *lab, o options, r *report) error {
 			return err
 		}
 		r.Latency = append(r.Latency, s)
-		l.say("%s from order to charge: p50 %s, p99 %s", program, millis(s.P50), millis(s.P99))
+		say("%s from order to charge: p50 %s, p99 %s", program, millis(s.P50), millis(s.P99))
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func measureLateness(ctx context.Context, l *lab, o options, r *report) (err err
 		return fmt.Errorf("%d second attempts came, %d did not, see %s", len(late), waiting, t.child.log)
 	}
 	r.Lateness = append(r.Lateness, spreadOf("service", late))
-	l.say("%d second attempts late by at least %s, p99 %s", len(late), millis(r.Lateness[0].Least), millis(r.Lateness[0].P99))
+	say("%d second attempts late by at least %s, p99 %s", len(late), millis(r.Lateness[0].Least), millis(r.Lateness[0].P99))
 	return nil
 }
 

@@ -30,7 +30,7 @@ func measureMemory(ctx context.Context, l *lab, o options, r *report) error {
 			return err
 		}
 		r.Memory = append(r.Memory, m)
-		l.say("service with %d in flight and a backlog of %d: peak %s", inFlight, n, megabytes(m.PeakBytes))
+		say("service with %d in flight and a backlog of %d: peak %s", inFlight, n, megabytes(m.PeakBytes))
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func measureThroughput(ctx context.Context, l *lab, o options, r *report) error 
 					return err
 				}
 				r.Throughput = append(r.Throughput, t)
-				l.say("%s, provider %s, %d in flight: %.0f charges/s", program, latency, t.InFlight, t.PerSecond)
+				say("%s, provider %s, %d in flight: %.0f charges/s", program, latency, t.InFlight, t.PerSecond)
 			}
 		}
 	}

@@ -49,18 +49,18 @@ func TestWhatIsNotSentIsProvenNotSent(t *testing.T) {
 	t.Cleanup(wrongCert.Close)
 	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
 	for name, test := range map[string]struct {
-		url    string
-		reason failure.Reason
+		url     string
+		timeout time.Duration
+		reason  failure.Reason
 	}{
-		"refused":               {"http://" + closedPort(t), failure.ProviderUnreachable},
-		"no such host":          {"http://provider.invalid", failure.ProviderUnreachable},
-		"unknown certificate":   {wrongCert.URL, failure.ProviderTLS},
-		"HTTP on a TLS port":    {"https" + plain[len("http"):], failure.ProviderTLS},
-		"hangs up in handshake": {"https" + hangUp(t)[len("http"):], failure.ProviderUnreachable},
-		"hangs in handshake":    {"https://" + mute(t), failure.ProviderUnreachable},
+		"refused":               {"http://" + closedPort(t), time.Minute, failure.ProviderUnreachable},
+		"unknown certificate":   {wrongCert.URL, time.Minute, failure.ProviderTLS},
+		"HTTP on a TLS port":    {"https" + plain[len("http"):], time.Minute, failure.ProviderTLS},
+		"hangs up in handshake": {"https://" + hangUp(t), time.Minute, failure.ProviderUnreachable},
+		"hangs in handshake":    {"https://" + mute(t), 100 * time.Millisecond, failure.ProviderUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			call, f := mustFail(t, client(t, test.url, timeout(500*time.Millisecond)), t.Context(), request())
+			call, f := mustFail(t, client(t, test.url, timeout(test.timeout)), t.Context(), request())
 			require.Equal(t, test.reason, f.Reason, f.Error())
 			require.False(t, call.Sent)
 			require.False(t, f.Unknown)
@@ -94,7 +94,7 @@ func hangUp(t *testing.T) string {
 			_ = conn.Close()
 		}
 	}()
-	return "http://" + l.Addr().String()
+	return l.Addr().String()
 }
 
 // mute is a port whose connections are made by the kernel and taken by nobody.
@@ -110,19 +110,23 @@ func TestWaitingForAConnectionSendsNothing(t *testing.T) {
 	url, arrived := silent(t)
 	c := client(t, url, func(cfg *Config) { cfg.MaxConns = 1 })
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
-		defer close(done)
-		_, _, _ = c.Charge(ctx, request())
+		_, _, err := c.Charge(ctx, request())
+		done <- err
 	}()
-	<-arrived
+	select {
+	case <-arrived:
+	case err := <-done:
+		require.FailNow(t, "the first request did not arrive", "%v", err)
+	}
 	r := request()
 	r.SendBy = time.Now().Add(50 * time.Millisecond)
 	call, f := mustFail(t, c, t.Context(), r)
 	require.Equal(t, failure.ProviderUnreachable, f.Reason)
 	require.False(t, call.Sent || f.Unknown)
 	cancel()
-	<-done
+	require.Equal(t, failure.ShuttingDown, failure.Of(<-done).Reason)
 	require.Empty(t, arrived)
 }
 

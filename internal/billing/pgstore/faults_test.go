@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,13 +90,17 @@ func TestLostAnswers(t *testing.T) {
 	db := testkit.Postgres(t)
 	line := newLine(t, db.URL)
 	pool := openPool(t, line.url)
-	f := &fixture{Store: startStore(t, pool), pool: pool, other: db.Pool}
+	var clock atomic.Int64
+	store := startStore(t, pool, func(c *Config) { c.Clock = func() time.Time { clock.Add(1); return time.Now() } })
+	f := &fixture{Store: store, pool: pool, other: db.Pool}
 	warm := f.mustClaim(t, f.order()) // from now on the statements are prepared: the next answer is that of the execution
 	f.mustSettle(t, warm, succeeded(warm, "ch_0"))
 
 	line.loseNextAnswer.Store(true)
+	clock.Store(0)
 	c := f.mustClaim(t, f.order())
 	require.False(t, line.loseNextAnswer.Load(), "an answer was lost")
+	require.EqualValues(t, 1, clock.Load(), "the time to send counts from the first try, which took the lease (H1)")
 	require.True(t, c.Fresh)
 	require.False(t, c.Unknown)
 	require.Equal(t, 1, c.Attempt)

@@ -56,7 +56,7 @@ func (s *Store) settleAll(batch []*settleJob) error {
 	return nil
 }
 
-// settleHeld writes state, attempt and event of each claim that still holds its row. A repetition after a lost answer finds
+// settleHeldSQL writes state, attempt and event of each claim that still holds its row. A repetition after a lost answer finds
 // no row that is held, and the late path finds the attempt.
 //
 // Without a send the instants before the claim are restored: only this settlement can prove that nothing was sent (H2).
