@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,23 +45,20 @@ type answerCase struct {
 // exchange can break.
 func classification() []answerCase {
 	same := func(name string, a answer, f fate) answerCase { return answerCase{name, a, f, f} }
-	status := func(code string, hold, document fate) answerCase {
-		number := map[string]int{
-			"301": 301, "302": 302, "307": 307, "401": 401, "403": 403, "404": 404, "405": 405, "410": 410, "408": 408, "425": 425, "409": 409,
-		}[code]
-		return answerCase{code, refuses(number, "code_"+code, "Location", "/elsewhere"), hold, document}
+	status := func(code int, hold, document fate) answerCase {
+		return answerCase{strconv.Itoa(code), refuses(code, "", "Location", "/elsewhere"), hold, document}
 	}
 	unauthorized, misaddressed := "provider_unauthorized", "provider_misaddressed"
 	return []answerCase{
 		// Those that hold the line come first: nothing else may be under way then.
-		status("401", held(unauthorized), dead("rejected", unauthorized, "retry_wait")),
-		status("403", held(unauthorized), dead("rejected", unauthorized, "retry_wait")),
-		status("404", held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
-		status("405", held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
-		status("410", held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
-		status("301", held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
-		status("302", held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
-		status("307", held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
+		status(401, held(unauthorized), dead("rejected", unauthorized, "retry_wait")),
+		status(403, held(unauthorized), dead("rejected", unauthorized, "retry_wait")),
+		status(404, held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
+		status(405, held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
+		status(410, held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
+		status(301, held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
+		status(302, held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
+		status(307, held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
 
 		same("201", moneyMoves, charged),
 		same("200 of an earlier charge", moneyMovesThen(moneyMoves), charged),
@@ -70,9 +68,9 @@ func classification() []answerCase {
 		same("422", refuses(422, "amount_not_supported"), dead("rejected", "provider_rejected", "rejected")),
 		same("422 of a reused key", refuses(422, "idempotency_key_reused"), dead("conflict", "key_reused", "review")),
 		same("402", refuses(402, "card_declined"), dead("declined", "declined", "declined")),
-		status("408", tier("1", "provider_try_again"), dead("unknown", "provider_try_again", "unknown")),
-		status("425", tier("1", "provider_try_again"), dead("unknown", "provider_try_again", "unknown")),
-		status("409", tier("1", "provider_in_progress"), dead("unknown", "provider_in_progress", "unknown")),
+		status(408, tier("1", "provider_try_again"), dead("unknown", "provider_try_again", "unknown")),
+		status(425, tier("1", "provider_try_again"), dead("unknown", "provider_try_again", "unknown")),
+		status(409, tier("1", "provider_in_progress"), dead("unknown", "provider_in_progress", "unknown")),
 		{"429", refuses(429, "", "Retry-After", "1"), waits, dead("exhausted", "provider_rate_limited", "retry_wait")},
 
 		same("500", refuses(500, ""), tier("1", "provider_5xx")),

@@ -20,9 +20,9 @@ import (
 func TestA2xxThatIsNoSuccess(t *testing.T) {
 	r := request()
 	good := charged(r)
-	with := func(old, new string) string {
+	with := func(old, other string) string {
 		require.Contains(t, good, old)
-		return strings.Replace(good, old, new, 1)
+		return strings.Replace(good, old, other, 1)
 	}
 	for name, test := range map[string]struct {
 		body        string
@@ -128,7 +128,7 @@ func FuzzObject(f *testing.F) {
 			return
 		}
 		require.False(t, invalid, "%s", data)
-		require.Equal(t, len(want), len(got))
+		require.Len(t, got, len(want))
 		for name, value := range want {
 			require.Equal(t, string(value), string(got[name]))
 			var s string

@@ -92,7 +92,7 @@ func failed(t testing.TB, r billing.ChargeRequest, err error) *failure.Error {
 }
 
 // mustFail charges and returns what went wrong.
-func mustFail(t testing.TB, c *Client, ctx context.Context, r billing.ChargeRequest) (billing.Call, *failure.Error) {
+func mustFail(ctx context.Context, t testing.TB, c *Client, r billing.ChargeRequest) (billing.Call, *failure.Error) {
 	t.Helper()
 	_, call, err := c.Charge(ctx, r)
 	return call, failed(t, r, err)

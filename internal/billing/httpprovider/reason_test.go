@@ -66,7 +66,7 @@ func TestEveryStatusHasItsReason(t *testing.T) {
 		}
 		want := statuses[row]
 		require.True(t, want.from <= status && status <= want.to, "status %d is in no row", status)
-		call, f := mustFail(t, c, t.Context(), request())
+		call, f := mustFail(t.Context(), t, c, request())
 		require.Equal(t, want.reason, f.Reason, status)
 		require.Equal(t, want.unknown, f.Unknown, status)
 		require.True(t, call.Sent)
@@ -90,7 +90,7 @@ func TestStatusesOutsideTheContractProveNothing(t *testing.T) {
 				_, _ = io.WriteString(w, charged(r))
 			}
 		}))
-		call, f := mustFail(t, c, t.Context(), r)
+		call, f := mustFail(t.Context(), t, c, r)
 		require.Equal(t, failure.ProviderBadAnswer, f.Reason, status)
 		require.True(t, f.Unknown && call.Sent, status)
 	}
@@ -107,10 +107,10 @@ func TestThe422NeedsItsBody(t *testing.T) {
 		strings.Repeat("x", maxAnswer+1):    {failure.ProviderBadAnswer, true},
 	} {
 		c := client(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(422)
+			w.WriteHeader(http.StatusUnprocessableEntity)
 			_, _ = io.WriteString(w, body)
 		}))
-		_, f := mustFail(t, c, t.Context(), request())
+		_, f := mustFail(t.Context(), t, c, request())
 		require.Equal(t, want.reason, f.Reason)
 		require.Equal(t, want.unknown, f.Unknown)
 	}
@@ -131,10 +131,10 @@ func TestWhatTheProviderSaysIsSanitised(t *testing.T) {
 	} {
 		c := client(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Request-Id", strings.Repeat("x", 101))
-			w.WriteHeader(402)
+			w.WriteHeader(http.StatusPaymentRequired)
 			_, _ = io.WriteString(w, test.body)
 		}))
-		call, f := mustFail(t, c, t.Context(), r)
+		call, f := mustFail(t.Context(), t, c, r)
 		require.Equal(t, failure.Declined, f.Reason, name)
 		require.Equal(t, test.code, call.Code, name)
 		require.Equal(t, test.detail, f.Detail, name)

@@ -27,7 +27,7 @@ func silent(t *testing.T) (url string, arrived chan struct{}) {
 
 func TestAHangIsUnknown(t *testing.T) {
 	url, arrived := silent(t)
-	call, f := mustFail(t, client(t, url, timeout(50*time.Millisecond)), t.Context(), request())
+	call, f := mustFail(t.Context(), t, client(t, url, timeout(50*time.Millisecond)), request())
 	require.Equal(t, failure.ProviderTimeout, f.Reason, f.Detail)
 	require.True(t, f.Unknown && call.Sent)
 	require.Zero(t, call.Status)
@@ -39,7 +39,7 @@ func TestSendByEndsTheRequest(t *testing.T) {
 	url, _ := silent(t)
 	r := request()
 	r.SendBy = time.Now().Add(50 * time.Millisecond)
-	call, f := mustFail(t, client(t, url, timeout(time.Minute)), t.Context(), r)
+	call, f := mustFail(t.Context(), t, client(t, url, timeout(time.Minute)), r)
 	require.Equal(t, failure.ProviderTimeout, f.Reason, f.Detail)
 	require.True(t, f.Unknown && call.Sent)
 }
@@ -60,7 +60,7 @@ func TestWhatIsNotSentIsProvenNotSent(t *testing.T) {
 		"hangs in handshake":    {"https://" + mute(t), 100 * time.Millisecond, failure.ProviderUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			call, f := mustFail(t, client(t, test.url, timeout(test.timeout)), t.Context(), request())
+			call, f := mustFail(t.Context(), t, client(t, test.url, timeout(test.timeout)), request())
 			require.Equal(t, test.reason, f.Reason, f.Error())
 			require.False(t, call.Sent)
 			require.False(t, f.Unknown)
@@ -122,7 +122,7 @@ func TestWaitingForAConnectionSendsNothing(t *testing.T) {
 	}
 	r := request()
 	r.SendBy = time.Now().Add(50 * time.Millisecond)
-	call, f := mustFail(t, c, t.Context(), r)
+	call, f := mustFail(t.Context(), t, c, r)
 	require.Equal(t, failure.ProviderUnreachable, f.Reason)
 	require.False(t, call.Sent || f.Unknown)
 	cancel()
@@ -132,7 +132,7 @@ func TestWaitingForAConnectionSendsNothing(t *testing.T) {
 
 func TestNothingIsSentPastSendBy(t *testing.T) {
 	var bytes atomic.Int64
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { bytes.Add(1) }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	s.Listener = &counting{s.Listener, &bytes}
 	s.Start()
 	t.Cleanup(s.Close)
@@ -140,14 +140,14 @@ func TestNothingIsSentPastSendBy(t *testing.T) {
 	t.Run("already past", func(t *testing.T) {
 		r := request()
 		r.SendBy = time.Now().Add(-time.Nanosecond)
-		call, f := mustFail(t, client(t, s.URL), t.Context(), r)
+		call, f := mustFail(t.Context(), t, client(t, s.URL), r)
 		require.Equal(t, failure.ProviderTimeout, f.Reason, f.Detail)
 		require.False(t, call.Sent || f.Unknown)
 	})
 	t.Run("no instant at all", func(t *testing.T) {
 		r := request()
 		r.SendBy = time.Time{}
-		call, _ := mustFail(t, client(t, s.URL), t.Context(), r)
+		call, _ := mustFail(t.Context(), t, client(t, s.URL), r)
 		require.False(t, call.Sent)
 	})
 	// The process was frozen between the first look at the clock and the write (hazard H1).
@@ -167,7 +167,7 @@ func TestNothingIsSentPastSendBy(t *testing.T) {
 					return now
 				}
 			})
-			call, f := mustFail(t, c, t.Context(), r)
+			call, f := mustFail(t.Context(), t, c, r)
 			require.Equal(t, failure.ProviderTimeout, f.Reason, f.Detail)
 			require.False(t, call.Sent || f.Unknown)
 		})
@@ -188,7 +188,7 @@ func TestOurShutdown(t *testing.T) {
 		url, arrived := silent(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		call, f := mustFail(t, client(t, url), ctx, request())
+		call, f := mustFail(ctx, t, client(t, url), request())
 		require.Equal(t, failure.ShuttingDown, f.Reason)
 		require.False(t, call.Sent || f.Unknown)
 		require.Empty(t, arrived)
@@ -200,7 +200,7 @@ func TestOurShutdown(t *testing.T) {
 			<-arrived
 			cancel()
 		}()
-		call, f := mustFail(t, client(t, url), ctx, request())
+		call, f := mustFail(ctx, t, client(t, url), request())
 		require.Equal(t, failure.ShuttingDown, f.Reason)
 		require.True(t, call.Sent && f.Unknown)
 	})
@@ -213,7 +213,7 @@ func TestOurShutdown(t *testing.T) {
 			cancel()
 			<-req.Context().Done()
 		})
-		call, f := mustFail(t, client(t, url), ctx, r)
+		call, f := mustFail(ctx, t, client(t, url), r)
 		require.Equal(t, failure.ShuttingDown, f.Reason)
 		require.True(t, call.Sent && f.Unknown)
 	})
@@ -223,7 +223,7 @@ func TestOurShutdown(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			<-req.Context().Done()
 		})
-		call, f := mustFail(t, client(t, url, timeout(50*time.Millisecond)), t.Context(), request())
+		call, f := mustFail(t.Context(), t, client(t, url, timeout(50*time.Millisecond)), request())
 		require.Equal(t, failure.Declined, f.Reason)
 		require.Equal(t, 402, call.Status)
 		require.False(t, f.Unknown)

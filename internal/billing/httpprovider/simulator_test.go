@@ -39,11 +39,14 @@ func TestAgainstTheSimulator(t *testing.T) {
 			server := httptest.NewServer(sim.Handler())
 			t.Cleanup(server.Close)
 			t.Cleanup(sim.Close)
-			c := client(t, server.URL, timeout(300*time.Millisecond))
-			r := request()
+			c := client(t, server.URL)
+			r, first := request(), c
+			if want.reason == failure.ProviderTimeout {
+				first = client(t, server.URL, timeout(100*time.Millisecond))
+			}
 
 			require.NoError(t, sim.SetMode(kind, time.Time{}))
-			call, f := mustFail(t, c, t.Context(), r)
+			call, f := mustFail(t.Context(), t, first, r)
 			require.Equal(t, want.reason, f.Reason, f.Detail)
 			require.Equal(t, want.unknown, f.Unknown)
 			require.True(t, call.Sent)
@@ -82,7 +85,7 @@ func TestAKeyThatWasUsedWithOtherContent(t *testing.T) {
 	_, _, err = c.Charge(t.Context(), r)
 	require.NoError(t, err)
 	r.Reference = uuid.New()
-	call, f := mustFail(t, c, t.Context(), r)
+	call, f := mustFail(t.Context(), t, c, r)
 	require.Equal(t, failure.KeyReused, f.Reason)
 	require.True(t, f.Unknown)
 	require.Equal(t, "idempotency_key_reused", call.Code)

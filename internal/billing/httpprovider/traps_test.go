@@ -19,12 +19,12 @@ import (
 )
 
 // dyingServer answers the first request of a connection and hangs up on every later one after reading it. It counts.
-func dyingServer(t *testing.T, answer string) (url string, posts *atomic.Int32) {
+func dyingServer(t *testing.T, answer string) (string, *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	posts = new(atomic.Int32)
+	posts := new(atomic.Int32)
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -75,7 +75,7 @@ func TestADeadConnectionIsNotSentToTwice(t *testing.T) {
 		c := client(t, url)
 		_, _, err := c.Charge(t.Context(), r)
 		require.NoError(t, err)
-		call, f := mustFail(t, c, t.Context(), r)
+		call, f := mustFail(t.Context(), t, c, r)
 		require.Equal(t, int32(2), posts.Load(), "two calls, two requests")
 		require.Equal(t, failure.ProviderReset, f.Reason)
 		require.True(t, f.Unknown && call.Sent)
@@ -96,7 +96,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			w.Header().Set("Location", target)
 			w.WriteHeader(status)
 		})
-		call, f := mustFail(t, client(t, url), t.Context(), r)
+		call, f := mustFail(t.Context(), t, client(t, url), r)
 		require.Equal(t, failure.ProviderMisaddressed, f.Reason)
 		require.False(t, f.Unknown)
 		require.Equal(t, status, call.Status)
@@ -117,7 +117,7 @@ func TestATruncatedSuccessIsUnknown(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		},
 	} {
-		call, f := mustFail(t, client(t, serve(t, handler)), t.Context(), r)
+		call, f := mustFail(t.Context(), t, client(t, serve(t, handler)), r)
 		require.Equal(t, failure.ProviderBadAnswer, f.Reason, name)
 		require.True(t, f.Unknown && call.Sent, name)
 		require.Equal(t, 200, call.Status)
@@ -134,7 +134,7 @@ func TestAnEndlessAnswerIsCutAndNotTrusted(t *testing.T) {
 		m, _ := io.Copy(w, io.LimitReader(spaces{}, 10<<30-int64(n)))
 		written <- m
 	})
-	call, f := mustFail(t, client(t, url), t.Context(), r)
+	call, f := mustFail(t.Context(), t, client(t, url), r)
 	require.Equal(t, failure.ProviderBadAnswer, f.Reason)
 	require.Contains(t, f.Detail, "larger than 64 KiB")
 	require.True(t, f.Unknown && call.Sent)
@@ -161,7 +161,7 @@ func TestTheDeadlineCoversTheBody(t *testing.T) {
 		}
 	})
 	start := time.Now()
-	call, f := mustFail(t, client(t, url, timeout(150*time.Millisecond)), t.Context(), r)
+	call, f := mustFail(t.Context(), t, client(t, url, timeout(150*time.Millisecond)), r)
 	require.Equal(t, failure.ProviderTimeout, f.Reason)
 	require.True(t, f.Unknown && call.Sent)
 	require.Equal(t, 200, call.Status)
@@ -176,13 +176,15 @@ func TestAGzipBombStaysPacked(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
 	require.Less(t, bomb.Len(), maxAnswer)
+	var asked []string
 	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
-		require.Empty(t, req.Header["Accept-Encoding"])
+		asked = req.Header["Accept-Encoding"]
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(bomb.Bytes())
 	})
-	call, f := mustFail(t, client(t, url), t.Context(), request())
+	call, f := mustFail(t.Context(), t, client(t, url), request())
 	require.Equal(t, failure.ProviderBadAnswer, f.Reason)
+	require.Empty(t, asked)
 	require.True(t, f.Unknown && call.Sent)
 }
 
@@ -194,12 +196,12 @@ func TestAnswersThatAreNotHTTP(t *testing.T) {
 		"nothing":        "",
 	} {
 		url := rawServer(t, raw)
-		call, f := mustFail(t, client(t, url), t.Context(), request())
+		call, f := mustFail(t.Context(), t, client(t, url), request())
 		require.Equal(t, failure.ProviderReset, f.Reason, name)
 		require.True(t, f.Unknown && call.Sent, name)
 		require.NotContains(t, f.Error(), "customer_id=7", "what cannot be read is not quoted")
 	}
-	call, f := mustFail(t, client(t, rawServer(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")), t.Context(), request())
+	call, f := mustFail(t.Context(), t, client(t, rawServer(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")), request())
 	require.Equal(t, failure.ProviderBadAnswer, f.Reason)
 	require.True(t, f.Unknown && call.Sent)
 }

@@ -112,10 +112,10 @@ func TestTheFormIsStrict(t *testing.T) {
 	w := newWorld(t, Config{Token: "secret"})
 	good := newAsk()
 	good.header.Set("Authorization", "Bearer secret")
-	body := func(old, new string) func(*ask) {
+	body := func(old, other string) func(*ask) {
 		return func(a *ask) {
 			require.Contains(t, a.text(), old)
-			a.body = strings.Replace(a.text(), old, new, 1)
+			a.body = strings.Replace(a.text(), old, other, 1)
 		}
 	}
 	header := func(name string, values ...string) func(*ask) { return func(a *ask) { a.header[name] = values } }

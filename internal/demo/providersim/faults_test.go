@@ -98,10 +98,11 @@ func TestSlowMovesMoneyAfterTheClientHasGone(t *testing.T) {
 func TestAModeIsForAWhileAndForEverything(t *testing.T) {
 	w := newWorld(t, Config{Token: "secret"})
 	control := func(body string) int {
-		res, err := http.Post(w.url+"/_control", "application/json", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/_control", strings.NewReader(body))
 		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		return res.StatusCode
+		r := do(req)
+		require.NoError(t, r.err)
+		return r.status
 	}
 	require.Equal(t, http.StatusNoContent, control(`{"mode":"503","for":"30s"}`))
 	for _, path := range []string{"/healthz", "/v1/charges?reference=x", "/elsewhere"} {

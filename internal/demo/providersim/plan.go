@@ -110,7 +110,7 @@ func dice(seed uint64, reference string, n int) float64 {
 	for i := range len(reference) {
 		h = (h ^ uint64(reference[i])) * 1099511628211
 	}
-	h ^= seed*0x9e3779b97f4a7c15 + uint64(n)*0xd1342543de82ef95 //nolint:gosec // a count
+	h ^= seed*0x9e3779b97f4a7c15 + uint64(n)*0xd1342543de82ef95
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return float64((h^h>>31)>>11) / (1 << 53)

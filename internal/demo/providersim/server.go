@@ -96,7 +96,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("POST /_control", s.control)
 	mux.HandleFunc("GET /_ledger/summary", s.summaryPage)
 	mux.HandleFunc("GET /_ledger/all", s.ledgerPage)
-	mux.Handle("GET /healthz", s.during(http.HandlerFunc(s.healthz)))
+	mux.Handle("GET /healthz", s.during(http.HandlerFunc(healthz)))
 	mux.Handle("/", s.during(s.authorized(api)))
 	return mux
 }
@@ -135,6 +135,6 @@ func (s *Server) authorized(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+func healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("ok\n"))
 }

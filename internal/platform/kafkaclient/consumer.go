@@ -48,7 +48,9 @@ type Consumer struct {
 	cfg    ConsumerConfig
 	client *kafka.Consumer
 	seed   maphash.Seed
-	room   chan struct{} // a token when the window has room again
+
+	room     chan struct{} // a token when the window has room again
+	finished chan struct{} // a token when there are offsets to store
 
 	mu         sync.Mutex
 	parts      map[int32]*partition
@@ -72,11 +74,11 @@ func NewConsumer(cfg ConsumerConfig) (*Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer of %s: %w", cfg.Topic, err)
 	}
-	return &Consumer{cfg: cfg, client: client, seed: maphash.MakeSeed(), room: make(chan struct{}, 1), parts: map[int32]*partition{}, ranges: map[*partition]Progress{}}, nil
+	return &Consumer{cfg: cfg, client: client, seed: maphash.MakeSeed(), room: make(chan struct{}, 1), finished: make(chan struct{}, 1), parts: map[int32]*partition{}, ranges: map[*partition]Progress{}}, nil
 }
 
 // pollWait is how long one poll waits for a message; commands of other goroutines wait no longer than that.
-const pollWait = 100 * time.Millisecond
+const pollWait = 200 * time.Millisecond
 
 // Run polls until ctx is done, then waits for the handlers within the drain time, commits and leaves the group. It keeps
 // polling whatever happens: nothing ever sleeps while it holds the poll loop.

@@ -90,11 +90,17 @@ func (c *Consumer) end(it *item, err error) {
 	if next := p.finish(it); next != nil && p.stop.Err() == nil {
 		c.start(next)
 	}
+	signal(c.finished)
 	if c.hasRoom() {
-		select {
-		case c.room <- struct{}{}:
-		default:
-		}
+		signal(c.room)
+	}
+}
+
+// signal leaves a token in a channel of one, if none is there.
+func signal(token chan struct{}) {
+	select {
+	case token <- struct{}{}:
+	default:
 	}
 }
 

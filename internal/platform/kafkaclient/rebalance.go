@@ -91,20 +91,27 @@ func (c *Consumer) forget(ps []*partition) {
 	}
 }
 
-// storeInterval is how often finished offsets are stored; the client commits what is stored once a second.
+// storeInterval gathers finished offsets before they are stored; the client commits what is stored once a second.
 const (
 	storeInterval = 250 * time.Millisecond
 	storeTimeout  = time.Second
 )
 
+// storeLoop sleeps while nothing is finished.
 func (c *Consumer) storeLoop(ctx context.Context) {
-	tick := time.NewTicker(storeInterval)
-	defer tick.Stop()
+	gather := time.NewTimer(0)
+	defer gather.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-c.finished:
+		}
+		gather.Reset(storeInterval)
+		select {
+		case <-ctx.Done():
+			return
+		case <-gather.C:
 			c.store(ctx)
 		}
 	}
@@ -131,6 +138,7 @@ func (c *Consumer) store(ctx context.Context) {
 			if !errors.Is(err, context.Canceled) {
 				c.cfg.Log.Warn("progress not noted, offsets stay", "topic", c.cfg.Topic, "error", err)
 			}
+			signal(c.finished) // and offered again
 			return
 		}
 	}
