@@ -78,6 +78,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
+	stop.add("provider connections", func(context.Context) error { provider.Close(); return nil })
 	charging, err := billing.NewService(countingStore{store, metrics}, provider, billing.ServiceConfig{
 		Window:        cfg.ProviderKeyTTL - cfg.KeyMargin,
 		MaxProcessing: cfg.ProviderMaxProcessing + cfg.Lease, // a send may come that much later than its claim
