@@ -80,6 +80,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	}
 	stop.add("provider connections", func(context.Context) error { provider.Close(); return nil })
 	charging, err := billing.NewService(countingStore{store, metrics}, provider, billing.ServiceConfig{
+		InFlight:      cfg.Concurrency,
 		Window:        cfg.ProviderKeyTTL - cfg.KeyMargin,
 		MaxProcessing: cfg.ProviderMaxProcessing + cfg.Lease, // a send may come that much later than its claim
 		Clock:         clock, Log: log,

@@ -23,11 +23,11 @@ const (
 	drainReserve = 5 * time.Second // of the stop's time, for cutting, storing and closing
 )
 
-// newConsumers makes the main topic's consumer and one for each tier. They share the slots: the concurrency is the
-// instance's.
+// newConsumers makes the main topic's consumer and one for each tier. They share the slots, a few more than charges in
+// flight: the others settle, or wait to be next.
 func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, handler kafkaclient.Handler, log *slog.Logger) ([]*kafkaclient.Consumer, error) {
 	common := kafkaclient.ConsumerConfig{
-		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency), Gate: line, Handler: handler, Log: log,
+		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Log: log,
 		WindowBytes: windowBytes, Drain: min(drainAtStop, max(time.Second, cfg.StopTimeout-drainReserve)),
 	}
 	main := common

@@ -13,8 +13,9 @@ import (
 // another order. Nobody can decide that but a person.
 var ErrContradiction = errors.New("the provider's answer contradicts the request")
 
-// ServiceConfig are the limits within which the provider's memory can be trusted.
+// ServiceConfig are the limits of a service.
 type ServiceConfig struct {
+	InFlight      int           // charges at the provider at a time: the bulkhead
 	Window        time.Duration // how long the same key is safe to send again: key lifetime less the margin
 	MaxProcessing time.Duration // how late after a request a charge may still appear
 	Clock         func() time.Time
@@ -26,6 +27,7 @@ type Service struct {
 	store    Store
 	provider Provider
 	cfg      ServiceConfig
+	bulkhead chan struct{}
 }
 
 // NewService checks the limits.
@@ -33,7 +35,10 @@ func NewService(store Store, provider Provider, cfg ServiceConfig) (*Service, er
 	if cfg.Window <= 0 || cfg.MaxProcessing <= 0 {
 		return nil, errors.New("billing: the key lifetime must be longer than its margin, and the provider's longest processing time more than 0")
 	}
-	return &Service{store: store, provider: provider, cfg: cfg}, nil
+	if cfg.InFlight < 1 {
+		return nil, errors.New("billing: at least one charge must be allowed at a time")
+	}
+	return &Service{store: store, provider: provider, cfg: cfg, bulkhead: make(chan struct{}, cfg.InFlight)}, nil
 }
 
 // Receipt tells how an order was charged.
@@ -48,18 +53,34 @@ type Receipt struct {
 // The claim is committed before the call and the outcome in another transaction after it; no connection is held while the
 // provider works. Whatever happens in between, the next claim of the order finds that something may have been sent.
 func (s *Service) Charge(ctx context.Context, o Order) (Receipt, error) {
-	claim, standing, err := s.claim(ctx, o)
-	if err != nil {
-		return Receipt{}, err
-	}
-	if standing != nil {
+	claim, standing, settlement, failed := s.claimAndAttempt(ctx, o)
+	switch {
+	case standing != nil:
 		return answerFor(o, standing)
+	case claim == nil:
+		return Receipt{}, failed
 	}
-	settlement, failed := s.attempt(ctx, claim)
 	if err := s.settle(ctx, claim, settlement); err != nil {
 		return Receipt{}, err
 	}
 	return Receipt{ProviderChargeID: settlement.ProviderChargeID}, failed
+}
+
+// claimAndAttempt works within the bulkhead. The wait comes before the claim, whose lease must not run meanwhile; the
+// settlement comes after, so that a slow database does not leave the provider idle.
+func (s *Service) claimAndAttempt(ctx context.Context, o Order) (*Claim, *Standing, Settlement, error) {
+	select {
+	case s.bulkhead <- struct{}{}:
+		defer func() { <-s.bulkhead }()
+	case <-ctx.Done():
+		return nil, nil, Settlement{}, ctx.Err()
+	}
+	claim, standing, err := s.claim(ctx, o)
+	if err != nil || standing != nil {
+		return nil, standing, Settlement{}, err
+	}
+	settlement, failed := s.attempt(ctx, claim)
+	return claim, nil, settlement, failed
 }
 
 // claim asks again in the currency of the row when the event named none: a changed default must not turn a waiting order

@@ -75,7 +75,7 @@ func (d *desk) Find(context.Context, uuid.UUID) ([]ProviderCharge, bool, error) 
 
 func newTestService(t *testing.T, d *desk) *Service {
 	t.Helper()
-	s, err := NewService(d, d, ServiceConfig{Window: testWindow, MaxProcessing: testProcessing, Clock: func() time.Time { return testNow }, Log: slog.New(slog.DiscardHandler)})
+	s, err := NewService(d, d, ServiceConfig{InFlight: 2, Window: testWindow, MaxProcessing: testProcessing, Clock: func() time.Time { return testNow }, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return s
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -204,14 +203,11 @@ func (w *world) isHeld(i *instance, o order, a answer, want fate) {
 	w.provider.stick(o, a)
 	w.produce(o)
 	i.awaitHeld(want.reason)
-	metric := `billing_hold{reason="` + want.reason + `"} `
-	_, metrics := i.call(http.MethodGet, "/metrics", "", "")
-	require.Contains(w.t, string(metrics), metric+"1")
+	require.Equal(w.t, 1.0, i.metric("billing_hold", want.reason))
 	w.nowhere()
 	w.provider.cure(o)
 	w.awaitCharged(o)
 	i.awaitReady()
-	_, metrics = i.call(http.MethodGet, "/metrics", "", "")
-	require.Contains(w.t, string(metrics), metric+"0")
+	require.Zero(w.t, i.metric("billing_hold", want.reason))
 	w.nowhere()
 }

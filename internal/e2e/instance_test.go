@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -143,6 +144,21 @@ func (i *instance) awaitHeld(reason string) {
 func (i *instance) awaitReady() {
 	i.w.t.Helper()
 	i.w.await(func() bool { ok, _ := i.ready(); return ok }, "ready")
+}
+
+// metric is the sum of the metric's series that have this label.
+func (i *instance) metric(name, label string) (sum float64) {
+	i.w.t.Helper()
+	_, text := i.call(http.MethodGet, "/metrics", "", "")
+	for line := range strings.Lines(string(text)) {
+		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(series, name+"{") && strings.Contains(series, label) {
+			v, err := strconv.ParseFloat(value, 64)
+			require.NoError(i.w.t, err)
+			sum += v
+		}
+	}
+	return sum
 }
 
 // call makes a request to the instance.

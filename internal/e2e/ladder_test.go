@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -125,7 +126,7 @@ func TestRateLimitWaitsUncounted(t *testing.T) {
 	w.start()
 	short, long := w.newOrder(), w.newOrder()
 	w.provider.script(short, refuses(429, "", "Retry-After", "1"), refuses(429, ""), refuses(429, "", "Retry-After", "nonsense"))
-	w.provider.script(long, refuses(429, "", "Retry-After", "7"), refuses(429, "", "Retry-After", time.Now().Add(7*time.Second).UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT")))
+	w.provider.script(long, refuses(429, "", "Retry-After", "7"), refuses(429, "", "Retry-After", time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)))
 	original := w.produce(short, long)[1]
 
 	w.awaitCharged(short)
