@@ -117,8 +117,12 @@ func (w *world) environ(settings ...string) []string {
 }
 
 func environ(base map[string]string, settings ...string) []string {
-	all := maps.Clone(base)
-	maps.Copy(all, asMap(settings))
+	all := asMap(settings)
+	for name, value := range base {
+		if _, given := all[name]; !given {
+			all[name] = value
+		}
+	}
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return strings.HasPrefix(e, "BILLING_") || strings.HasPrefix(e, "OTEL_")
 	})
