@@ -19,10 +19,10 @@ import (
 )
 
 // startService runs serve against servers of the test's own and returns the address of its HTTP server.
-func startService(t *testing.T, change func(*Config)) (addr string, kafka *testkit.Cluster, cfg Config) {
+func startService(t *testing.T) (string, *testkit.Cluster, Config) {
 	t.Helper()
 	setRequired(t)
-	kafka = testkit.Kafka(t)
+	kafka := testkit.Kafka(t)
 	sim, err := providersim.New(providersim.Config{})
 	require.NoError(t, err)
 	provider := httptest.NewServer(sim.Handler())
@@ -33,11 +33,8 @@ func startService(t *testing.T, change func(*Config)) (addr string, kafka *testk
 	t.Setenv("BILLING_TOPIC", kafka.Name("orders.confirmed"))
 	t.Setenv("BILLING_GROUP", kafka.Name("billing"))
 	t.Setenv("BILLING_HTTP_ADDR", "127.0.0.1:0")
-	cfg, err = loadConfig(needsAll)
+	cfg, err := loadConfig(needsAll)
 	require.NoError(t, err)
-	if change != nil {
-		change(&cfg)
-	}
 	require.NoError(t, createDemoTopics(t.Context(), cfg))
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
@@ -65,7 +62,7 @@ func get(t *testing.T, url string) (status int, body string) {
 
 // The names of the metrics and of their labels are part of the interface.
 func TestMetricNames(t *testing.T) {
-	addr, kafka, cfg := startService(t, nil)
+	addr, kafka, cfg := startService(t)
 	kafka.Produce(
 		&kgo.Record{Topic: cfg.Topic, Value: []byte(`{"event_id":"0b2e9c0e-6f57-4c53-9d0e-5b9b2f6f0a01","order_id":"0b2e9c0e-6f57-4c53-9d0e-5b9b2f6f0a02","customer_id":"0b2e9c0e-6f57-4c53-9d0e-5b9b2f6f0a03","total_amount":"1.00"}`)},
 		&kgo.Record{Topic: cfg.Topic, Value: []byte("no order")})
@@ -102,7 +99,7 @@ func TestMetricNames(t *testing.T) {
 }
 
 func TestReadyAndClosedByDefault(t *testing.T) {
-	addr, _, _ := startService(t, nil)
+	addr, _, _ := startService(t)
 	testkit.Eventually(t, func() bool { status, _ := get(t, "http://"+addr+"/readyz"); return status == http.StatusOK }, "readiness")
 	status, _ := get(t, "http://"+addr+"/healthz")
 	require.Equal(t, http.StatusOK, status)

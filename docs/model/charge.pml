@@ -16,7 +16,7 @@
 #define FAULTS    2 /* crashes and lost partitions, in all */
 #endif
 #define HANDLERS  2 /* handlings of the order at a time: in two instances, or one frozen and its successor */
-#define REQUESTS  3 /* requests in the network and at the provider at a time */
+#define REQUESTS  2 /* requests in the network and at the provider at a time */
 #define FAILURES  2 /* counted failures up to the dead letters; 4 in the service */
 
 /* Time in ticks. A freeze needs no fault: any process may stand still for any number of ticks, but for the provider. */
@@ -135,13 +135,13 @@ inline settle() {
 }
 
 inline write() {
-	j = (q[0].at == none -> 0 : (q[1].at == none -> 1 : 2));
+	j = (q[0].at == none -> 0 : 1);
 	q[j].at = onWire; q[j].gen = h[i].gen; q[j].caller = i + 1
 }
 
 inline hangUp() { j = 0; do :: j < REQUESTS -> if :: q[j].caller == i + 1 -> q[j].caller = 0 :: else fi; j++ :: else -> break od; j = 0 }
 
-inline take(r, f) { atomic { waiting[r].n[f] > 0 -> waiting[r].n[f]--; h[i].hold = ours; h[i].replays = r; h[i].failures = f } }
+inline take(r, f) { atomic { waiting[r].n[f] > 0 && (i == 0 || h[0].hold != none) -> waiting[r].n[f]--; h[i].hold = ours; h[i].replays = r; h[i].failures = f } }
 
 inline drop() { h[i].hold = none; h[i].replays = 0; h[i].failures = 0; h[i].end = none }
 
@@ -160,12 +160,11 @@ inline publish() {
 /* kafkaclient.Consumer and orders.Processor.Process. Every step can be the last one (Faults). */
 proctype Handler(byte i) {
 	byte j;
-end_poll:
-	if :: take(0, 0) :: take(0, 1) :: take(1, 0) :: take(1, 1) fi;
-	{	skip; /* a block cannot begin with a label */
+end_poll: {
+		if :: take(0, 0) :: take(0, 1) :: take(1, 0) :: take(1, 1) fi;
 process: /* billing.Service.Charge. Where nothing is executable another holds a live lease: wait in memory, uncounted. */
 		if
-		:: atomic { state == none || state == retryWait || state == unknown || (state == inFlight && lease == 0) -> claim() }
+		:: atomic { state == none || state == retryWait || state == unknown || (state == inFlight && lease == 0) -> claim(); if :: h[i].plan == send -> goto sending :: else fi }
 		:: state == succeeded -> goto commit /* a duplicate */
 #ifdef NO_DEAD_LETTER_AGAIN
 		:: state == declined || state == rejected -> goto commit
@@ -174,16 +173,15 @@ process: /* billing.Service.Charge. Where nothing is executable another holds a 
 #endif
 		fi;
 		if
-		:: h[i].plan == send
-		:: atomic { h[i].plan != send && charges[0] + charges[1] > 0 -> h[i].end = charged; goto outcome } /* Service.adopt */
+		:: atomic { charges[0] + charges[1] > 0 -> h[i].end = charged; goto outcome } /* Service.adopt */
 		:: atomic { h[i].plan == lookUp && charges[0] + charges[1] == 0 -> h[i].unk = false; h[i].plan = send }
-		:: atomic { h[i].plan != send -> h[i].end = notSent; goto outcome } /* failed, not consistent, or too early */
+		:: atomic { h[i].end = notSent; goto outcome } /* failed, not consistent, or too early */
 		fi;
-		if
+sending:	if
 #ifdef NO_LEASE_CHECK
-		:: atomic { q[0].at == none || q[1].at == none || q[2].at == none -> write() }
+		:: atomic { q[0].at == none || q[1].at == none -> write() }
 #else
-		:: atomic { h[i].left > 0 && (q[0].at == none || q[1].at == none || q[2].at == none) -> write() } /* H1: trip.aboutToWrite */
+		:: atomic { h[i].left > 0 && (q[0].at == none || q[1].at == none) -> write() } /* H1: trip.aboutToWrite */
 #endif
 		:: atomic { h[i].end = notSent; goto outcome } /* no connection, or too late */
 		fi;
@@ -259,7 +257,7 @@ end:	do
 proctype Clock() {
 	byte i;
 end:	do
-	:: atomic { !reply_due(0) && !reply_due(1) && !reply_due(2) && (lease > 0 || first <= WINDOW || last <= QUIET || previous <= QUIET
+	:: atomic { !reply_due(0) && !reply_due(1) && (lease > 0 || first <= WINDOW || last <= QUIET || previous <= QUIET
 			|| key[0] != none || key[1] != none || h[0].left > 0 || h[1].left > 0) ->
 		if :: lease > 0 -> lease-- :: else fi;
 		older(first, WINDOW + 1); older(last, QUIET + 1); older(previous, QUIET + 1);
@@ -297,6 +295,6 @@ proctype Rest() {
 init {
 	atomic {
 		waiting[0].n[0] = RECORDS; confirmed = true;
-		run Handler(0); run Handler(1); run Faults(); run Provider(0); run Provider(1); run Provider(2); run Clock(); run Person(); run Rest()
+		run Handler(0); run Handler(1); run Faults(); run Provider(0); run Provider(1); run Clock(); run Person(); run Rest()
 	}
 }

@@ -26,11 +26,14 @@ func TestMissingTopicRefusesTheStart(t *testing.T) {
 	for _, topic := range append([]string{w.main, w.dlq}, w.tiers...) {
 		_, err := w.kafka.Admin.DeleteTopic(t.Context(), topic)
 		require.NoError(t, err)
-		w.await(func() bool { return w.run(nil, "topics", "plan").code == 3 }, "%s is gone", topic)
+		w.await(func() bool {
+			plan := w.run(nil, "topics", "plan", "--partitions", "3")
+			return plan.code == 3 && strings.Contains(plan.out, "create "+topic+":")
+		}, "%s is gone", topic)
 		w.refusesToStart(nil, 1, topic, "billing topics apply")
 		w.mustRun("topics", "apply", "--partitions", "3")
 	}
-	w.mustRun("topics", "plan")
+	w.mustRun("topics", "plan", "--partitions", "3")
 	w.start().stop()
 }
 

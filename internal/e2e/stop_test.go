@@ -52,8 +52,13 @@ func TestStopLetsChargesEnd(t *testing.T) {
 	}
 	first.stop()
 	w.chargedOnce(orders...)
-	w.settled() // the offsets, too
-	require.Empty(t, first.log.find("message retried"))
+	require.True(t, w.committed(w.main, w.group), "the offsets have moved")
+	w.nowhere()
+	w.start()
+	w.settled()
+	require.Equal(t, len(orders), len(w.provider.keys()))
+	requests, _ := w.provider.total()
+	require.Equal(t, len(orders), requests, "nothing was asked twice")
 }
 
 // A stop while the line is held and while messages wait in the tiers.

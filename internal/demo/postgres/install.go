@@ -78,7 +78,7 @@ func download(ctx context.Context, cache string, to installation) error {
 		BinariesPath(to.binaries).
 		RuntimePath(filepath.Join(cache, "run")).
 		DataPath(half).
-		Port(uint32(port)). //nolint:gosec // a port fits
+		Port(uint32(port)).
 		Username(user).Password(password).Database(database).
 		Encoding("UTF8").Locale("C").
 		StartParameters(map[string]string{"listen_addresses": "127.0.0.1", "unix_socket_directories": ""}).
