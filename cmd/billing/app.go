@@ -148,7 +148,7 @@ func openTopics(ctx context.Context, cfg Config, l retry.Ladder, log *slog.Logge
 	if err != nil {
 		return nil, nil, err
 	}
-	existing, err := findTopics(ctx, reader, append(l.Topics(), resultTopic))
+	existing, err := findTopics(ctx, reader.Admin, append(l.Topics(), resultTopic))
 	if err != nil {
 		reader.Close()
 		return nil, nil, err
@@ -166,9 +166,9 @@ func openTopics(ctx context.Context, cfg Config, l retry.Ladder, log *slog.Logge
 }
 
 // findTopics gives topics that were created a moment ago the time to become known to every broker.
-func findTopics(ctx context.Context, reader *kafkaclient.Reader, names []string) (map[string]kafkaclient.Topic, error) {
+func findTopics(ctx context.Context, admin *kafkaclient.Admin, names []string) (map[string]kafkaclient.Topic, error) {
 	for patience := 10; ; patience-- {
-		existing, err := reader.Topics(ctx, names, kafkaclient.PlanConfigs...)
+		existing, err := admin.Topics(ctx, names, kafkaclient.PlanConfigs...)
 		if err != nil {
 			return nil, err
 		}

@@ -172,12 +172,7 @@ func createDemoTopics(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range plan.Create {
-		if err := admin.Create(ctx, t); err != nil {
-			return err
-		}
-	}
-	return nil
+	return createTopics(ctx, admin, plan.Create)
 }
 
 // startProvider serves the simulator on a free port.

@@ -57,10 +57,8 @@ func newTopicsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTopicPlan(cmd.Context(), parts, func(ctx context.Context, admin *kafkaclient.Admin, p kafkaclient.Plan) error {
 				printPlan(cmd.OutOrStdout(), p)
-				for _, t := range p.Create {
-					if err := admin.Create(ctx, t); err != nil {
-						return err
-					}
+				if err := createTopics(ctx, admin, p.Create); err != nil {
+					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%d created\n", len(p.Create))
 				return nil
@@ -72,6 +70,22 @@ func newTopicsCommand() *cobra.Command {
 	}
 	cmd.AddCommand(plan, apply)
 	return cmd
+}
+
+// createTopics returns when the brokers know the topics: what starts next would otherwise not find them.
+func createTopics(ctx context.Context, admin *kafkaclient.Admin, topics []kafkaclient.Topic) error {
+	var names []string
+	for _, t := range topics {
+		if err := admin.Create(ctx, t); err != nil {
+			return err
+		}
+		names = append(names, t.Name)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	_, err := findTopics(ctx, admin, names)
+	return err
 }
 
 // withTopicPlan compares the cluster with the settings.

@@ -51,7 +51,7 @@ bit generation; bool mayHaveMoved; byte owner, lease; byte first = NEVER, last =
  * wait as long as they like: due times only slow things down. */
 typedef Rung { byte n[FAILURES] };
 Rung waiting[2];
-mtype letter[2] = none; mtype class[2] = none;
+mtype letter[2] = none; mtype class = none; /* of the first one, which may be replayed */
 
 typedef Handling { mtype hold = none; bit replays; byte failures; /* the record and the right to commit it */
 	bit gen; bool unk; byte left; mtype plan = none; mtype end = none }; /* the claim; left: until send-by */
@@ -136,7 +136,8 @@ inline settle() {
 
 inline write() {
 	j = (q[0].at == none -> 0 : 1);
-	q[j].at = onWire; q[j].gen = h[i].gen; q[j].caller = i + 1
+	q[j].at = onWire; q[j].gen = h[i].gen; q[j].caller = i + 1; j = 0;
+	h[i].gen = 0; h[i].left = 0; h[i].plan = none
 }
 
 inline hangUp() { j = 0; do :: j < REQUESTS -> if :: q[j].caller == i + 1 -> q[j].caller = 0 :: else fi; j++ :: else -> break od; j = 0 }
@@ -151,7 +152,8 @@ inline publish() {
 	:: (h[i].end == lost || h[i].end == notSent) && h[i].failures + 1 < FAILURES -> waiting[h[i].replays].n[h[i].failures + 1]++
 	:: else ->
 		if
-		:: letter[h[i].replays] == none -> letter[h[i].replays] = open; class[h[i].replays] = h[i].end
+		:: letter[h[i].replays] == none -> letter[h[i].replays] = open;
+			if :: h[i].replays == 0 -> class = (h[i].end == declined || h[i].end == rejected -> h[i].end : unknown) :: else fi
 		:: else
 		fi
 	fi
@@ -165,28 +167,28 @@ end_poll: {
 process: /* billing.Service.Charge. Where nothing is executable another holds a live lease: wait in memory, uncounted. */
 		if
 		:: atomic { state == none || state == retryWait || state == unknown || (state == inFlight && lease == 0) -> claim(); if :: h[i].plan == send -> goto sending :: else fi }
-		:: state == succeeded -> goto commit /* a duplicate */
+		:: atomic { state == succeeded -> goto commit } /* a duplicate */
 #ifdef NO_DEAD_LETTER_AGAIN
-		:: state == declined || state == rejected -> goto commit
+		:: atomic { state == declined || state == rejected -> goto commit }
 #else
 		:: atomic { state == declined || state == rejected -> h[i].end = state; goto route } /* H4: only success is a duplicate */
 #endif
 		fi;
-		if
+		if /* Service.lookUp */
 		:: atomic { charges[0] + charges[1] > 0 -> h[i].end = charged; goto outcome } /* Service.adopt */
-		:: atomic { h[i].plan == lookUp && charges[0] + charges[1] == 0 -> h[i].unk = false; h[i].plan = send }
+		:: atomic { h[i].plan == lookUp && charges[0] + charges[1] == 0 -> h[i].unk = false; h[i].plan = send; goto sending }
 		:: atomic { h[i].end = notSent; goto outcome } /* failed, not consistent, or too early */
 		fi;
 sending:	if
 #ifdef NO_LEASE_CHECK
-		:: atomic { q[0].at == none || q[1].at == none -> write() }
+		:: atomic { q[1].at == none -> write() }
 #else
-		:: atomic { h[i].left > 0 && (q[0].at == none || q[1].at == none) -> write() } /* H1: trip.aboutToWrite */
+		:: atomic { h[i].left > 0 && q[1].at == none -> write() } /* H1: trip.aboutToWrite */
 #endif
 		:: atomic { h[i].end = notSent; goto outcome } /* no connection, or too late */
 		fi;
 		if
-		:: h[i].end != none
+		:: atomic { h[i].end != none -> goto outcome }
 		:: atomic { h[i].end == none -> h[i].end = lost; hangUp() } /* timeout, reset, unreadable */
 		fi;
 outcome:	atomic { settle();
@@ -218,7 +220,7 @@ end:	do
 		if :: h[0].hold == ours -> i = 0 :: h[1].hold == ours -> i = 1 fi;
 		faults--; giveBack(); h[i].hold = fenced; i = 0 }
 	:: atomic { faults > 0 && (h[0].hold != none || h[1].hold != none) ->
-		if :: h[0].hold != none && !killed[0] -> i = 0 :: h[1].hold != none && !killed[1] -> i = 1 fi;
+		if :: h[0].hold != none -> i = 0 :: h[1].hold != none -> i = 1 fi;
 		faults--; giveBack(); drop(); hangUp(); killed[i] = true;
 		if :: owner == i + 1 -> owner = 0 :: else fi;
 		h[i].gen = 0; h[i].unk = false; h[i].left = 0; h[i].plan = none; i = 0 }
@@ -227,7 +229,11 @@ end:	do
 
 inline reply(what) {
 	if :: q[j].caller > 0 -> h[q[j].caller - 1].end = what :: else fi;
-	q[j].at = none; q[j].gen = 0; q[j].age = 0; q[j].caller = 0
+	if /* the other one moves up: which place a request takes means nothing */
+	:: j == 0 -> q[0].at = q[1].at; q[0].gen = q[1].gen; q[0].age = q[1].age; q[0].caller = q[1].caller
+	:: else
+	fi;
+	q[1].at = none; q[1].gen = 0; q[1].age = 0; q[1].caller = 0
 }
 
 #define k key[q[j].gen]
@@ -240,7 +246,6 @@ end:	do
 	:: atomic { q[j].at == onWire && k == busy -> reply(lost) }
 	:: atomic { q[j].at == onWire && (k == charged || k == declined) -> reply(k) }
 	:: atomic { q[j].at == onWire -> reply(refused) } /* 400, 401, 404, 422 */
-	:: atomic { q[j].at == onWire -> reply(lost) }    /* 5xx */
 	:: atomic { q[j].at == working ->
 		charges[q[j].gen]++;
 		assert(charges[0] + charges[1] <= 1);
@@ -277,8 +282,8 @@ end:	do
  * crash under the same id. */
 proctype Person() {
 end:	do
-	:: atomic { letter[0] == open && class[0] != declined -> letter[0] = replaying;
-		if :: class[0] == rejected && state == rejected -> state = retryWait; generation++ :: else fi };
+	:: atomic { letter[0] == open && class != declined -> letter[0] = replaying;
+		if :: class == rejected && state == rejected -> state = retryWait; generation++ :: else fi; class = none };
 again:		waiting[1].n[0]++;
 		if
 		:: letter[0] = replayed

@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/demo/loadgen"
@@ -106,6 +109,10 @@ func TestOddButCorrectInputIsChargedExactly(t *testing.T) {
 func TestRecordTimestampsDecideNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	// Apache Kafka refuses timestamps more than an hour ahead unless the topic allows them.
+	allow := kadm.AlterConfig{Op: kadm.SetConfig, Name: "message.timestamp.after.max.ms", Value: kadm.StringPtr(strconv.FormatInt(math.MaxInt64, 10))}
+	_, err := w.kafka.Admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{allow}, w.main)
+	require.NoError(t, err)
 	w.start()
 	for _, at := range []time.Time{time.Unix(0, 0), time.Date(1970, 6, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		o, failing := w.newOrder(), w.newOrder()
