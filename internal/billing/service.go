@@ -15,7 +15,7 @@ var ErrContradiction = errors.New("the provider's answer contradicts the request
 
 // ServiceConfig are the limits of a service.
 type ServiceConfig struct {
-	InFlight      int           // charges at the provider at a time: the bulkhead
+	InFlight      int           // charges at the provider at a time, at most
 	Window        time.Duration // how long the same key is safe to send again: key lifetime less the margin
 	MaxProcessing time.Duration // how late after a request a charge may still appear
 	Clock         func() time.Time
@@ -27,7 +27,7 @@ type Service struct {
 	store    Store
 	provider Provider
 	cfg      ServiceConfig
-	bulkhead chan struct{}
+	bulkhead *bulkhead
 }
 
 // NewService checks the limits.
@@ -38,7 +38,7 @@ func NewService(store Store, provider Provider, cfg ServiceConfig) (*Service, er
 	if cfg.InFlight < 1 {
 		return nil, errors.New("billing: at least one charge must be allowed at a time")
 	}
-	return &Service{store: store, provider: provider, cfg: cfg, bulkhead: make(chan struct{}, cfg.InFlight)}, nil
+	return &Service{store: store, provider: provider, cfg: cfg, bulkhead: newBulkhead(cfg.InFlight, cfg.Clock)}, nil
 }
 
 // Receipt tells how an order was charged.
@@ -68,20 +68,20 @@ func (s *Service) Charge(ctx context.Context, o Order) (Receipt, error) {
 
 // claimAndAttempt works within the bulkhead. The wait comes before the claim, whose lease must not run meanwhile; the
 // settlement comes after, so that a slow database does not leave the provider idle.
-func (s *Service) claimAndAttempt(ctx context.Context, o Order) (*Claim, *Standing, Settlement, error) {
-	select {
-	case s.bulkhead <- struct{}{}:
-		defer func() { <-s.bulkhead }()
-	case <-ctx.Done():
-		return nil, nil, Settlement{}, ctx.Err()
+func (s *Service) claimAndAttempt(ctx context.Context, o Order) (c *Claim, st *Standing, end Settlement, err error) {
+	if err := s.bulkhead.enter(ctx); err != nil {
+		return nil, nil, Settlement{}, err
 	}
-	claim, standing, err := s.claim(ctx, o)
-	if err != nil || standing != nil {
-		return nil, standing, Settlement{}, err
+	defer func() { s.bulkhead.leave(end.State == Succeeded, end.Reason == failure.ProviderRateLimited) }()
+	c, st, err = s.claim(ctx, o)
+	if err == nil && c != nil {
+		end, err = s.attempt(ctx, c)
 	}
-	settlement, failed := s.attempt(ctx, claim)
-	return claim, nil, settlement, failed
+	return c, st, end, err
 }
+
+// Limit is how many charges may be at the provider now; a rate limit of the provider lowers it.
+func (s *Service) Limit() int { return s.bulkhead.Limit() }
 
 // claim asks again in the currency of the row when the event named none: a changed default must not turn a waiting order
 // into a conflict (hazard H6).
