@@ -56,7 +56,7 @@ func TestStopLetsChargesEnd(t *testing.T) {
 	w.nowhere()
 	w.start()
 	w.settled()
-	require.Equal(t, len(orders), len(w.provider.keys()))
+	require.Len(t, w.provider.keys(), len(orders))
 	requests, _ := w.provider.total()
 	require.Equal(t, len(orders), requests, "nothing was asked twice")
 }
