@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,6 +70,9 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err := store.Pin(ctx, pgstore.Installation{Environment: cfg.Environment, Account: cfg.ProviderAccount, Group: cfg.Group}); err != nil {
 		return err
 	}
+	if err := store.KnowTopics(ctx, topics.incarnations(ladder)); err != nil {
+		return err
+	}
 	provider, err := httpprovider.New(httpprovider.Config{
 		URL: cfg.ProviderURL, Token: cfg.ProviderToken, Timeout: cfg.ProviderTimeout, MaxConns: cfg.Concurrency, Observe: observeProvider(metrics), Clock: clock,
 	})
@@ -96,7 +97,8 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	}
 	stop.add("producer", func(context.Context) error { producer.Close(time.Second); return nil })
 	line := hold.NewLine(hold.Config{
-		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second,
+		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, FloodCount: cfg.FloodCount, FloodRatio: cfg.FloodRatio,
+		ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second,
 		Clock: clock, Log: log, OnTransition: observeHold(metrics),
 	})
 	router := retry.NewRouter(retry.RouterConfig{
@@ -138,64 +140,6 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		opt.ready(person.server.Addr())
 	}
 	return runConsumers(ctx, life, consumers, person)
-}
-
-// openTopics refuses to start without the topics: it names them and the command that mends it.
-func openTopics(ctx context.Context, cfg Config, l retry.Ladder, log *slog.Logger) (*kafkaclient.Reader, topicIDs, error) {
-	ctx, cancel := context.WithTimeout(ctx, topicsDeadline)
-	defer cancel()
-	reader, err := kafkaclient.NewReader(cfg.kafka(), log)
-	if err != nil {
-		return nil, nil, err
-	}
-	existing, err := findTopics(ctx, reader.Admin, append(l.Topics(), resultTopic))
-	if err != nil {
-		reader.Close()
-		return nil, nil, err
-	}
-	if brokers, err := reader.Brokers(ctx); err == nil {
-		for _, d := range kafkaclient.NewPlan(wantedTopics(l, 0), existing, brokers).Differ {
-			log.Warn("topic is not as wanted, see `billing topics plan`", "topic", d)
-		}
-	}
-	ids := topicIDs{}
-	for name, t := range existing {
-		ids[name] = t.ID
-	}
-	return reader, ids, nil
-}
-
-// findTopics gives topics that were created a moment ago the time to become known to every broker.
-func findTopics(ctx context.Context, admin *kafkaclient.Admin, names []string) (map[string]kafkaclient.Topic, error) {
-	for patience := 10; ; patience-- {
-		existing, err := admin.Topics(ctx, names, kafkaclient.PlanConfigs...)
-		if err != nil {
-			return nil, err
-		}
-		missing := kafkaclient.Missing(names, existing)
-		if len(missing) == 0 {
-			return existing, nil
-		}
-		if patience == 0 {
-			return nil, fmt.Errorf("topics are missing: %s: run `billing topics apply`", strings.Join(missing, ", "))
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
-// topicIDs are the present incarnations of our topics.
-type topicIDs map[string]uuid.UUID
-
-// id of a topic; for a name that is not ours, which only a forged header has, one that follows from the name.
-func (t topicIDs) id(topic string) uuid.UUID {
-	if id, ok := t[topic]; ok {
-		return id
-	}
-	return uuid.NewSHA1(uuid.Nil, []byte(topic))
 }
 
 // ledger keeps fates under the ids of the topics.

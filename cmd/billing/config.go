@@ -57,6 +57,9 @@ type Config struct {
 	ReplayTargets []string `envconfig:"REPLAY_TARGETS" example:"orders.confirmed.retry-5s,orders.confirmed" doc:"topics that dead letters may be replayed to; default: first tier, main topic"`
 	ReplayCeiling int      `envconfig:"REPLAY_CEILING" default:"5" example:"5" doc:"replays of one message"`
 
+	FloodRatio float64 `envconfig:"FLOOD_RATIO" default:"0.5" example:"0.5" doc:"share of messages that may die in a minute before the line is held"`
+	FloodCount int     `envconfig:"FLOOD_COUNT" default:"50" example:"50" doc:"and the number of them that is too many; 0: off"`
+
 	HTTPAddr    string `envconfig:"HTTP_ADDR" default:":8080" example:":8080" doc:"health, metrics, admin"`
 	AdminTokens string `envconfig:"ADMIN_TOKENS" secret:"true" file:"true" example:"alice:operator:…" doc:"name:role:token,…; roles viewer, operator, approver; none: no admin surface"`
 	LogLevel    string `envconfig:"LOG_LEVEL" default:"info" example:"info" doc:"debug, info, warn or error"`
@@ -228,6 +231,12 @@ func (c *Config) checkNumbers(bad func(name, format string, args ...any)) {
 	}
 	if c.ReplayCeiling < 1 {
 		bad("ReplayCeiling", "%d is not at least 1", c.ReplayCeiling)
+	}
+	if c.FloodRatio <= 0 || c.FloodRatio > 1 {
+		bad("FloodRatio", "%v is not more than 0 and at most 1", c.FloodRatio)
+	}
+	if c.FloodCount < 0 {
+		bad("FloodCount", "%d is negative", c.FloodCount)
 	}
 	if len(c.RetryDelays) == 0 || slices.Min(c.RetryDelays) <= 0 || !slices.IsSorted(c.RetryDelays) || len(slices.Compact(slices.Clone(c.RetryDelays))) < len(c.RetryDelays) {
 		bad("RetryDelays", "%v is not a list of ascending durations", c.RetryDelays)

@@ -106,26 +106,20 @@ const demoStop = 10 * time.Second
 func startDemo(ctx context.Context, out io.Writer, f demoFlags, stop *cleanups) (*demo, error) {
 	d := &demo{flags: f, metrics: telemetry.NewMetrics(version, commit)}
 	log := slog.New(slog.DiscardHandler)
-	databases, startCtx := errgroup.WithContext(ctx)
 	databaseURL := os.Getenv("BILLING_DATABASE_URL")
 	if databaseURL == "" {
-		databases.Go(func() error {
-			server, err := embedded.Start(startCtx, embedded.Config{Dir: filepath.Join(f.dir, "postgres"), Log: slog.New(slog.NewTextHandler(out, nil))})
-			if err != nil {
-				return err
-			}
-			databaseURL = server.URL
-			stop.add("embedded Postgres", func(context.Context) error { return server.Stop() })
-			return nil
-		})
+		server, err := embedded.Start(ctx, embedded.Config{Dir: filepath.Join(f.dir, "postgres"), Log: slog.New(slog.NewTextHandler(out, nil))})
+		if err != nil {
+			return nil, err
+		}
+		stop.add("embedded Postgres", func(context.Context) error { return server.Stop() })
+		databaseURL = server.URL
 	}
 	kafka, err := broker.Start(filepath.Join(f.dir, "kafka"), 0)
-	if err == nil {
-		stop.add("embedded Kafka", func(context.Context) error { kafka.Close(); return nil })
-	}
-	if err := errors.Join(err, databases.Wait()); err != nil {
+	if err != nil {
 		return nil, err
 	}
+	stop.add("embedded Kafka", func(context.Context) error { kafka.Close(); return nil })
 	if _, err := postgres.Migrate(ctx, databaseURL, migrations.Files); err != nil {
 		return nil, err
 	}

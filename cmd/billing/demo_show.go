@@ -12,7 +12,6 @@ import (
 	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/demo/loadgen"
 	"example.com/billing/internal/platform/kafkaclient"
-	"example.com/billing/internal/platform/postgres"
 )
 
 // sent counts what the generator published.
@@ -97,19 +96,11 @@ func (d *demo) waiting(ctx context.Context, reader *kafkaclient.Reader) string {
 	var parts []string
 	for _, t := range d.cfg.ladder().Tiers() {
 		name := strings.TrimPrefix(t.Topic, d.cfg.Topic+".retry-")
-		ends, err := reader.Ends(ctx, t.Topic)
+		n, err := lag(ctx, reader.Admin, t.Group, t.Topic)
 		if err != nil {
 			return "?"
 		}
-		committed, err := reader.Committed(ctx, t.Group, t.Topic, len(ends))
-		if err != nil {
-			return "?"
-		}
-		var lag int64
-		for p, end := range ends {
-			lag += end - committed[p]
-		}
-		parts = append(parts, fmt.Sprintf("%s:%d", name, lag))
+		parts = append(parts, fmt.Sprintf("%s:%d", name, n))
 	}
 	return strings.Join(parts, " ")
 }
@@ -152,20 +143,16 @@ balance of %s, records taken from the topic
 }
 
 func (d *demo) balance(ctx context.Context) (pgstore.Balance, error) {
-	pool, err := postgres.Open(ctx, postgres.Config{URL: d.cfg.DatabaseURL, MaxConns: d.cfg.DatabaseMaxConns})
+	log := slog.New(slog.DiscardHandler)
+	store, closeStore, err := openStore(ctx, d.cfg, log)
 	if err != nil {
 		return pgstore.Balance{}, err
 	}
-	defer pool.Close()
-	log := slog.New(slog.DiscardHandler)
+	defer closeStore()
 	reader, topics, err := openTopics(ctx, d.cfg, d.cfg.ladder(), log)
 	if err != nil {
 		return pgstore.Balance{}, err
 	}
 	defer reader.Close()
-	store, err := pgstore.New(pgstore.Config{Pool: pool, Lease: d.cfg.Lease, ProviderTimeout: d.cfg.ProviderTimeout, Clock: time.Now, Log: log})
-	if err != nil {
-		return pgstore.Balance{}, err
-	}
 	return store.Balance(ctx, topics.id(d.cfg.Topic))
 }

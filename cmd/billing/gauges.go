@@ -125,21 +125,12 @@ func (f *figures) refresh(ctx context.Context, s gaugeSources, withBalance bool)
 // lag is the end of each partition less what its group has committed.
 func (s gaugeSources) lag(ctx context.Context) (gs []telemetry.Gauge, err error) {
 	for _, c := range s.consumers {
-		ends, err := s.reader.Ends(ctx, c.Topic())
+		partitions, err := lags(ctx, s.reader.Admin, c.Group(), c.Topic())
 		if err != nil {
 			return nil, err
 		}
-		starts, err := s.reader.Starts(ctx, c.Topic())
-		if err != nil {
-			return nil, err
-		}
-		committed, err := s.reader.Committed(ctx, c.Group(), c.Topic(), len(ends))
-		if err != nil {
-			return nil, err
-		}
-		for p, end := range ends {
-			at := max(committed[p], starts[p])
-			gs = append(gs, telemetry.Gauge{Labels: []string{c.Topic(), strconv.Itoa(int(p))}, Value: float64(max(0, end-at))})
+		for p, n := range partitions {
+			gs = append(gs, telemetry.Gauge{Labels: []string{c.Topic(), strconv.Itoa(int(p))}, Value: float64(n)})
 		}
 	}
 	return gs, nil

@@ -119,7 +119,7 @@ func TestTheDemosTokenIsRefused(t *testing.T) {
 
 // The commands are part of the interface; each tells how it is used.
 func TestCommands(t *testing.T) {
-	for _, args := range []string{"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "config", "dlq list", "dlq show", "dlq replay", "version"} {
+	for _, args := range []string{"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "config", "dlq list", "dlq show", "dlq replay", "version"} {
 		cmd, rest, err := newRootCommand().Find(strings.Fields(args))
 		require.NoError(t, err, args)
 		require.Empty(t, rest, args)

@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/internal/retry"
+	"example.com/billing/migrations"
 )
 
 // resultTopic is where the result events go.
@@ -68,7 +73,7 @@ func newTopicsCommand() *cobra.Command {
 	for _, c := range []*cobra.Command{plan, apply} {
 		c.Flags().IntVar(&parts, "partitions", defaultParts, "partitions of topics that are created")
 	}
-	cmd.AddCommand(plan, apply)
+	cmd.AddCommand(plan, apply, newTopicsAcceptCommand())
 	return cmd
 }
 
@@ -132,4 +137,57 @@ func printPlan(w io.Writer, p kafkaclient.Plan) bool {
 		fmt.Fprintln(w, "differs", d)
 	}
 	return len(p.Create)+len(p.Differ) > 0
+}
+
+func newTopicsAcceptCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "accept", Short: "Take topics that were created again as they are now", Args: cobra.NoArgs,
+		Long: "A topic that was deleted and created again starts at offset 0: what was committed, and what waited there, is gone. `serve` refuses to start then.\n" +
+			"Find out what was lost (`billing reconcile` compares with the provider), then accept.",
+		Example: "  billing topics accept",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(slices.Concat(needsKafka, needsDatabase))
+			if err != nil {
+				return err
+			}
+			log := slog.New(slog.DiscardHandler)
+			reader, ids, err := openTopics(cmd.Context(), cfg, cfg.ladder(), log)
+			if err != nil {
+				return err
+			}
+			defer reader.Close()
+			store, closeStore, err := openStore(cmd.Context(), cfg, log)
+			if err != nil {
+				return err
+			}
+			defer closeStore()
+			changed, err := store.AcceptTopics(cmd.Context(), ids.incarnations(cfg.ladder()))
+			for _, name := range changed {
+				fmt.Fprintln(cmd.OutOrStdout(), "accepted", name)
+			}
+			if err == nil && len(changed) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "nothing to accept")
+			}
+			return err
+		},
+	}
+}
+
+// openStore is the store for commands, which neither claim nor settle.
+func openStore(ctx context.Context, cfg Config, log *slog.Logger) (*pgstore.Store, func(), error) {
+	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseMaxConns})
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := pgstore.New(pgstore.Config{
+		Pool: pool, Environment: cfg.Environment, Account: cfg.ProviderAccount, Lease: cfg.Lease, ProviderTimeout: cfg.ProviderTimeout, Clock: time.Now, Log: log,
+	})
+	if err == nil {
+		err = postgres.CheckSchema(ctx, pool, migrations.Files)
+	}
+	if err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	return store, pool.Close, nil
 }

@@ -142,3 +142,38 @@ func TestConfigCheckReachesEverything(t *testing.T) {
 	require.Contains(t, c.out, "provider: ")
 	require.Contains(t, c.out, "brokers and topics: ok")
 }
+
+// H7: another list of delays would leave the orders of a tier that nobody reads any more.
+func TestLeftTierRefusesTheStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	left := w.main + ".retry-4s"
+	w.kafka.CreateTopics(1, left)
+	w.start().stop()
+	o := w.newOrder()
+	w.kafka.Produce(o.record(left))
+	w.refusesToStart(nil, 1, "1 orders wait in "+left, "BILLING_RETRY_DELAYS")
+	w.start("BILLING_RETRY_DELAYS=1s,2s,3s,4s")
+	w.awaitCharged(o)
+}
+
+// H11: a topic that was created again has other offsets; a person decides.
+func TestRecreatedTopicRefusesTheStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start().stop()
+	_, err := w.kafka.Admin.DeleteTopic(t.Context(), w.main)
+	require.NoError(t, err)
+	w.await(func() bool {
+		plan := w.run(nil, "topics", "plan", "--partitions", "3")
+		return strings.Contains(plan.out, "create "+w.main+":")
+	}, "the topic is gone")
+	w.mustRun("topics", "apply", "--partitions", "3")
+	w.refusesToStart(nil, 1, w.main, "billing topics accept")
+	require.Contains(t, w.mustRun("topics", "accept").out, "accepted "+w.main)
+	require.Contains(t, w.mustRun("topics", "accept").out, "nothing to accept")
+	w.start()
+	o := w.newOrder()
+	w.produce(o)
+	w.awaitCharged(o)
+}

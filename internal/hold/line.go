@@ -21,6 +21,8 @@ type Config struct {
 	Policy       failure.Policy
 	BreakerRun   int           // failures of distinct orders in a row that open the breaker
 	BreakerPair  time.Duration // or two failures this far apart, with no success between
+	FloodCount   int           // dead letters in a minute that hold the line; 0: off, and off under the document's policy
+	FloodRatio   float64       // if they are at least this share of all messages
 	ProbeMin     time.Duration // first wait before a probe
 	ProbeMax     time.Duration // longest wait
 	Clock        func() time.Time
@@ -41,15 +43,20 @@ type Line struct {
 	provider breaker
 	database breaker
 	suspects suspects
+	flood    flood
 }
 
 // NewLine makes a running line.
 func NewLine(cfg Config) *Line {
+	if cfg.Policy == failure.Document {
+		cfg.FloodCount = 0
+	}
 	return &Line{
 		cfg: cfg, probe: make(chan struct{}, 1),
 		provider: breaker{run: cfg.BreakerRun, pair: cfg.BreakerPair},
 		database: breaker{run: cfg.BreakerRun, pair: cfg.BreakerPair},
 		suspects: suspects{since: map[string]suspicion{}},
+		flood:    flood{count: cfg.FloodCount, ratio: cfg.FloodRatio},
 	}
 }
 
@@ -96,9 +103,13 @@ func (l *Line) Judge(order string, f *failure.Error, answered bool) failure.Faul
 		l.release()
 	}
 	if f == nil {
+		l.flood.note(false, l.cfg.Clock())
 		return 0
 	}
 	fault := l.judge(order, f)
+	if fault == failure.OfMessage && (l.reason == failure.DeadLetterFlood || l.flood.note(true, l.cfg.Clock())) {
+		f.Reason, fault = failure.DeadLetterFlood, failure.OfSystem
+	}
 	if fault == failure.OfSystem {
 		l.hold(f.Reason)
 	}
@@ -109,7 +120,7 @@ func (l *Line) Judge(order string, f *failure.Error, answered bool) failure.Faul
 func (l *Line) Published() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !providers(l.reason) {
+	if !providers(l.reason) && l.reason != failure.DeadLetterFlood {
 		l.release()
 	}
 }
@@ -133,7 +144,7 @@ func (l *Line) judge(order string, f *failure.Error) failure.Fault {
 // breakerOf finds the breaker that watches the reason, and what it holds the line for.
 func (l *Line) breakerOf(r failure.Reason) (*breaker, failure.Reason) {
 	switch r {
-	case failure.ProviderTimeout, failure.ProviderUnreachable, failure.ProviderReset, failure.Provider5xx:
+	case failure.ProviderTimeout, failure.ProviderUnreachable, failure.ProviderReset, failure.Provider5xx, failure.ProviderBadAnswer:
 		if l.cfg.Policy.Fault(failure.ProviderDown) == failure.OfSystem {
 			return &l.provider, failure.ProviderDown
 		}
@@ -173,6 +184,7 @@ func (l *Line) release() {
 	close(l.opened)
 	l.provider.reset()
 	l.database.reset()
+	l.flood.reset()
 	select {
 	case <-l.probe: // nobody needs it any more
 	default:

@@ -143,6 +143,48 @@ func TestDocumentPolicyHoldsOnlyForOurOwn(t *testing.T) {
 	require.Equal(t, failure.OfSystem, fail(l, "a", failure.BrokerDown))
 }
 
+func TestFloodOfDeadLettersHoldsTheLine(t *testing.T) {
+	flooded := func(policy failure.Policy) (*Line, *time.Time) {
+		l, now := newTestLine(t, policy)
+		return NewLine(Config{Policy: policy, BreakerRun: 5, BreakerPair: time.Second, ProbeMin: time.Hour, ProbeMax: time.Hour, FloodCount: 10, FloodRatio: 0.5, Clock: l.cfg.Clock, Log: l.cfg.Log}), now
+	}
+	t.Run("a run of them", func(t *testing.T) {
+		l, _ := flooded(failure.Hold)
+		for i := range 9 {
+			require.Equal(t, failure.OfMessage, fail(l, fmt.Sprint(i), failure.ProviderBadRequest))
+		}
+		require.Equal(t, failure.OfSystem, fail(l, "tenth", failure.ProviderBadRequest))
+		require.Equal(t, failure.DeadLetterFlood, held(l))
+		require.Equal(t, failure.OfSystem, fail(l, "probe", failure.Declined), "a probe that would die stays")
+		l.Published()
+		require.NotEmpty(t, held(l), "a message in a tier proves nothing")
+		charge(l, "good")
+		require.Empty(t, held(l))
+		require.Equal(t, failure.OfMessage, fail(l, "later", failure.ProviderBadRequest), "the count begins anew")
+	})
+	t.Run("among as many good ones it is no flood", func(t *testing.T) {
+		l, _ := flooded(failure.Hold)
+		for i := range 100 {
+			charge(l, "good")
+			charge(l, "good too")
+			require.Equal(t, failure.OfMessage, fail(l, fmt.Sprint(i), failure.NotJSON))
+		}
+	})
+	t.Run("slow ones are for the alert", func(t *testing.T) {
+		l, now := flooded(failure.Hold)
+		for i := range 100 {
+			*now = now.Add(7 * time.Second)
+			require.Equal(t, failure.OfMessage, fail(l, fmt.Sprint(i), failure.NotJSON))
+		}
+	})
+	t.Run("not under the document's policy", func(t *testing.T) {
+		l, _ := flooded(failure.Document)
+		for i := range 100 {
+			require.Equal(t, failure.OfMessage, fail(l, fmt.Sprint(i), failure.NotJSON))
+		}
+	})
+}
+
 func TestEnter(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)
 	leave, err := l.Enter(t.Context())

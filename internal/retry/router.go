@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -128,9 +129,18 @@ func (r *Router) publish(ctx context.Context, e Envelope, o Outcome, f *failure.
 	record := e.Record(step, f, r.cfg.Clock())
 	err := r.cfg.Publisher.Publish(ctx, record)
 	if errors.Is(err, kafkaclient.ErrTooLarge) {
+		record.Headers = withoutText(record.Headers)
+		err = r.cfg.Publisher.Publish(ctx, record)
+	}
+	if errors.Is(err, kafkaclient.ErrTooLarge) {
 		return r.publishParked(ctx, e, o, f, record)
 	}
 	return err
+}
+
+// withoutText leaves out what a record can do without when it does not fit: the error's text; class and reason stay.
+func withoutText(hs []kafkaclient.Header) []kafkaclient.Header {
+	return slices.DeleteFunc(hs, func(h kafkaclient.Header) bool { return h.Key == HeaderError })
 }
 
 // publishParked keeps the body in the database and publishes a pointer to it, into the dead letters: an order near the

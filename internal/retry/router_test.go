@@ -143,12 +143,22 @@ func TestHeldStaysHere(t *testing.T) {
 	require.Equal(t, []string{"judged provider_down"}, s.events, "no fate, no record")
 }
 
-// H14: a record that fits no topic goes to the dead letters as a pointer to its body.
-func TestTooLargeIsParked(t *testing.T) {
-	s := &scene{publishErr: []error{fmt.Errorf("publish: %w", kafkaclient.ErrTooLarge)}}
+// H14: a record that does not fit goes without the error's text; one that fits no topic at all goes to the dead letters as
+// a pointer to its body.
+func TestTooLargeIsTrimmedThenParked(t *testing.T) {
+	tooLarge := fmt.Errorf("publish: %w", kafkaclient.ErrTooLarge)
+	s := &scene{publishErr: []error{tooLarge}}
 	require.NoError(t, s.route(t.Context(), Outcome{Order: someOrder, Err: failure.New(failure.Provider5xx, "503")}))
-	require.Equal(t, []string{"judged provider_5xx", "fate waiting", "publish orders.confirmed.retry-5s", "parked 1 bytes", "fate dead", "publish orders.confirmed.dlq", "published"}, s.events)
-	dead := s.records[1]
+	trimmed := s.records[1]
+	require.Equal(t, []byte("v"), trimmed.Value)
+	for _, h := range trimmed.Headers {
+		require.NotEqual(t, HeaderError, h.Key)
+	}
+
+	s = &scene{publishErr: []error{tooLarge, tooLarge}}
+	require.NoError(t, s.route(t.Context(), Outcome{Order: someOrder, Err: failure.New(failure.Provider5xx, "503")}))
+	require.Equal(t, []string{"judged provider_5xx", "fate waiting", "publish orders.confirmed.retry-5s", "publish orders.confirmed.retry-5s", "parked 1 bytes", "fate dead", "publish orders.confirmed.dlq", "published"}, s.events)
+	dead := s.records[2]
 	require.Nil(t, dead.Value)
 	require.Equal(t, []byte("k"), dead.Key)
 	require.Equal(t, HeaderParked, dead.Headers[len(dead.Headers)-1].Key)

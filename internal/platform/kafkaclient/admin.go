@@ -5,7 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 	"github.com/google/uuid"
@@ -104,6 +107,19 @@ func (a *Admin) Create(ctx context.Context, t Topic) error {
 		return fmt.Errorf("create topic %s: %w", t.Name, res[0].Error)
 	}
 	return nil
+}
+
+// Names are the names of all topics that this account may see.
+func (a *Admin) Names(ctx context.Context) ([]string, error) {
+	patience := 10 * time.Second
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = time.Until(deadline)
+	}
+	meta, err := a.client.GetMetadata(nil, true, int(patience.Milliseconds()))
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	return slices.Sorted(maps.Keys(meta.Topics)), nil
 }
 
 // Brokers is the number of brokers in the cluster.
