@@ -11,6 +11,7 @@ import (
 
 	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/hold"
+	"example.com/billing/internal/orders"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/retry"
 )
@@ -23,15 +24,18 @@ const (
 	drainReserve = 5 * time.Second // of the stop's time, for cutting, storing and closing
 )
 
+// window is how many messages of the main topic may be unfinished.
+func window(cfg Config) int { return cfg.Concurrency + windowSlack }
+
 // newConsumers makes the main topic's consumer and one for each tier. They share the slots, a few more than charges in
 // flight: the others settle, or wait to be next.
-func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, handler kafkaclient.Handler, log *slog.Logger) ([]*kafkaclient.Consumer, error) {
+func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, guard *orders.Poison, handler kafkaclient.Handler, log *slog.Logger) ([]*kafkaclient.Consumer, error) {
 	common := kafkaclient.ConsumerConfig{
-		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Log: log,
+		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Careful: guard.Careful, Log: log,
 		WindowBytes: windowBytes, Drain: min(drainAtStop, max(time.Second, cfg.StopTimeout-drainReserve)),
 	}
 	main := common
-	main.Topic, main.Group, main.Window = l.Main(), cfg.Group, cfg.Concurrency+windowSlack
+	main.Topic, main.Group, main.Window = l.Main(), cfg.Group, window(cfg)
 	main.Counts = func(m kafkaclient.Message) bool { return l.Open(m, time.Now()).ReplayID == uuid.Nil } // a replay is no new record
 	main.Progress = noteIntake(store, topics.id(l.Main()))
 	configs := []kafkaclient.ConsumerConfig{main}

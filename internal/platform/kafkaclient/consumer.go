@@ -36,6 +36,8 @@ type ConsumerConfig struct {
 	Window      int
 	WindowBytes int64
 	Drain       time.Duration // how long a revocation or a stop waits for handlers before it cuts them
+	// Careful tells up to which offset the records of a new assignment are handled one at a time; nil: none are.
+	Careful func(ctx context.Context, topic string, partition int32, committed int64) (until int64, err error)
 	// Counts tells which records Progress counts; nil: all.
 	Counts func(m Message) bool
 	// Progress is called before offsets are stored; while it fails they are not.

@@ -21,6 +21,7 @@ type partition struct {
 	parked     map[*item]*time.Timer
 	unfinished int
 	bytes      int64
+	careful    int64 // records below this offset are handled one at a time
 	running    int   // in a handler now
 	next       int64 // offset after the last received one
 	paused     string
@@ -38,24 +39,32 @@ type item struct {
 	behind *item // next record of the same key
 }
 
-func newPartition(id int32) *partition {
-	p := &partition{id: id, lanes: map[uint64]*item{}, parked: map[*item]*time.Timer{}}
+// lonelyLane is the lane of records that are handled one at a time; a key that happens to hash to it does no harm.
+const lonelyLane = 0
+
+func newPartition(id int32, careful int64) *partition {
+	p := &partition{id: id, careful: careful, lanes: map[uint64]*item{}, parked: map[*item]*time.Timer{}}
 	p.stop, p.quit = context.WithCancel(context.Background())
 	p.work, p.cut = context.WithCancel(context.Background())
 	return p
 }
 
 // enqueue notes the record and reports whether it may start: only the first of its key may. Records without a key have
-// nobody to wait for.
+// nobody to wait for, unless the partition is handled carefully.
 func (p *partition) enqueue(m Message, seed maphash.Seed, counted bool) (it *item, first bool) {
 	it = &item{p: p, msg: m, seq: p.tracker.received(m.Offset, counted)}
 	p.unfinished++
 	p.bytes += it.size()
 	p.next = m.Offset + 1
-	if m.Key == nil {
+	_, lonely := p.lanes[lonelyLane]
+	switch {
+	case m.Offset < p.careful || lonely && p.careful > 0: // one lane for all, until it is empty
+		it.msg.Alone, it.keyed, it.lane = true, true, lonelyLane
+	case m.Key == nil:
 		return it, true
+	default:
+		it.keyed, it.lane = true, maphash.Bytes(seed, m.Key)
 	}
-	it.keyed, it.lane = true, maphash.Bytes(seed, m.Key)
 	last, busy := p.lanes[it.lane]
 	p.lanes[it.lane] = it
 	if busy {

@@ -14,7 +14,7 @@ import (
 func (c *Consumer) rebalance(client *kafka.Consumer, ev kafka.Event) error {
 	switch e := ev.(type) {
 	case kafka.AssignedPartitions:
-		c.assigned(e.Partitions)
+		c.assigned(e.Partitions, c.carefulUntil(client, e.Partitions))
 		if err := client.IncrementalAssign(e.Partitions); err != nil {
 			return fmt.Errorf("assign: %w", err)
 		}
@@ -31,12 +31,39 @@ func (c *Consumer) rebalance(client *kafka.Consumer, ev kafka.Event) error {
 	return nil
 }
 
-func (c *Consumer) assigned(tps []kafka.TopicPartition) {
+// carefulTimeout bounds the questions of an assignment; without an answer it begins like any other.
+const carefulTimeout = 5 * time.Second
+
+// carefulUntil asks how carefully each partition begins.
+func (c *Consumer) carefulUntil(client *kafka.Consumer, tps []kafka.TopicPartition) map[int32]int64 {
+	until := map[int32]int64{}
+	if c.cfg.Careful == nil || len(tps) == 0 {
+		return until
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), carefulTimeout)
+	defer cancel()
+	committed, err := client.Committed(tps, int(carefulTimeout.Milliseconds()))
+	for _, tp := range committed {
+		if err != nil {
+			break
+		}
+		until[tp.Partition], err = c.cfg.Careful(ctx, c.cfg.Topic, tp.Partition, max(0, int64(tp.Offset)))
+		if until[tp.Partition] > 0 {
+			c.cfg.Log.Warn("partition begins where the last two assignments began: its records are handled one at a time", "topic", c.cfg.Topic, "partition", tp.Partition, "until", until[tp.Partition])
+		}
+	}
+	if err != nil {
+		c.cfg.Log.Warn("assignment begins without its history", "topic", c.cfg.Topic, "error", err)
+	}
+	return until
+}
+
+func (c *Consumer) assigned(tps []kafka.TopicPartition, careful map[int32]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ids := make([]int32, 0, len(tps))
 	for _, tp := range tps {
-		c.parts[tp.Partition] = newPartition(tp.Partition)
+		c.parts[tp.Partition] = newPartition(tp.Partition, careful[tp.Partition])
 		ids = append(ids, tp.Partition)
 	}
 	c.full = false // the new ones are not paused; the others follow at the next resume

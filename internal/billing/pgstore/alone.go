@@ -1,0 +1,44 @@
+package pgstore
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Started notes that an assignment begins at its committed offset, and returns how many in a row began there (hazard H15).
+func (s *Store) Started(ctx context.Context, topic string, partition int32, committed int64) (times int, err error) {
+	return s.countAlone(ctx, "note an assignment", `
+		INSERT INTO partition_starts AS p (topic, partition, committed_offset) VALUES ($1, $2, $3)
+		ON CONFLICT (topic, partition) DO UPDATE SET committed_offset = excluded.committed_offset,
+		       starts = CASE WHEN p.committed_offset = excluded.committed_offset THEN p.starts + 1 ELSE 1 END
+		RETURNING starts`, topic, partition, committed)
+}
+
+// BeginAlone notes that a record is handled alone, and returns how often that began without an end, this time included.
+func (s *Store) BeginAlone(ctx context.Context, topic string, partition int32, offset int64) (tries int, err error) {
+	return s.countAlone(ctx, "note a lonely record", `
+		INSERT INTO lonely_records AS r (topic, partition, "offset") VALUES ($1, $2, $3)
+		ON CONFLICT (topic, partition, "offset") DO UPDATE SET tries = r.tries + 1 RETURNING tries`, topic, partition, offset)
+}
+
+// EndAlone notes that the process has outlived the record.
+func (s *Store) EndAlone(ctx context.Context, topic string, partition int32, offset int64) error {
+	return s.patiently(ctx, "note the end of a lonely record", func(ctx context.Context, db session) error {
+		_, err := db.Exec(ctx, `DELETE FROM lonely_records WHERE topic = $1 AND partition = $2 AND "offset" = $3`, topic, partition, offset)
+		return err
+	})
+}
+
+// countAlone may count once too often when an answer is lost: then a record is tried alone once less.
+func (s *Store) countAlone(ctx context.Context, op, sql string, args ...any) (n int, err error) {
+	err = s.patiently(ctx, op, func(ctx context.Context, db session) error {
+		rows, err := db.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
+		return err
+	})
+	return n, err
+}

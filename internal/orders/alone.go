@@ -1,0 +1,71 @@
+package orders
+
+import (
+	"context"
+	"time"
+
+	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/retry"
+)
+
+const (
+	startsUntilCareful = 3 // assignments in a row that begin at one offset
+	deathsUntilPoison  = 3 // of a record that was handled alone
+)
+
+// LonelyStore remembers across the deaths of processes.
+type LonelyStore interface {
+	Started(ctx context.Context, topic string, partition int32, committed int64) (times int, err error)
+	BeginAlone(ctx context.Context, topic string, partition int32, offset int64) (tries int, err error)
+	EndAlone(ctx context.Context, topic string, partition int32, offset int64) error
+}
+
+// PoisonConfig wires a Poison.
+type PoisonConfig struct {
+	Store  LonelyStore
+	Next   kafkaclient.Handler
+	Router Router
+	Ladder retry.Ladder
+	Window int64 // how far beyond its committed offset a process can have been when it died
+	Clock  func() time.Time
+}
+
+// Poison finds the message that kills the process, wherever it does so, and lets it end in the dead letters alone: the
+// other messages in flight die with it, and must not be blamed for that (hazard H15).
+type Poison struct{ cfg PoisonConfig }
+
+// NewPoison makes a guard.
+func NewPoison(cfg PoisonConfig) *Poison { return &Poison{cfg} }
+
+// Careful tells up to which offset the records of a new assignment are handled alone: none, unless the last two began at
+// the same committed offset, which is what a process looks like that dies before it gets anywhere.
+func (p *Poison) Careful(ctx context.Context, topic string, partition int32, committed int64) (until int64, err error) {
+	times, err := p.cfg.Store.Started(ctx, topic, partition, committed)
+	if err != nil || times < startsUntilCareful {
+		return 0, err
+	}
+	return committed + p.cfg.Window, nil
+}
+
+// Handle notes a lonely message before it is handled, and takes the note back when the process has outlived it. One that
+// did not come back three times is not handled any more, not even decoded.
+func (p *Poison) Handle(ctx context.Context, m kafkaclient.Message) error {
+	if !m.Alone {
+		return p.cfg.Next(ctx, m)
+	}
+	tries, err := p.cfg.Store.BeginAlone(ctx, m.Topic, m.Partition, m.Offset)
+	if err != nil {
+		return err
+	}
+	if tries > deathsUntilPoison {
+		f := failure.New(failure.Poison, "the process died %d times while it handled this message alone", tries-1)
+		err = p.cfg.Router.Route(ctx, p.cfg.Ladder.Open(m, p.cfg.Clock()), retry.Outcome{Err: f})
+	} else {
+		err = p.cfg.Next(ctx, m)
+	}
+	if ended := p.cfg.Store.EndAlone(ctx, m.Topic, m.Partition, m.Offset); err == nil && ended != nil {
+		return ended
+	}
+	return err
+}

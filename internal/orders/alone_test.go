@@ -1,0 +1,80 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/retry"
+)
+
+// diary plays the store, the processor and the router.
+type diary struct {
+	starts, tries int
+	storeErr      error
+	handled       int
+	ended         int
+	routed        []retry.Outcome
+}
+
+func (d *diary) Started(context.Context, string, int32, int64) (int, error) {
+	d.starts++
+	return d.starts, d.storeErr
+}
+
+func (d *diary) BeginAlone(context.Context, string, int32, int64) (int, error) {
+	d.tries++
+	return d.tries, d.storeErr
+}
+
+func (d *diary) EndAlone(context.Context, string, int32, int64) error { d.ended++; return nil }
+
+func (d *diary) handle(context.Context, kafkaclient.Message) error { d.handled++; return nil }
+
+func (d *diary) Route(_ context.Context, _ retry.Envelope, o retry.Outcome) error {
+	d.routed = append(d.routed, o)
+	return nil
+}
+
+func (d *diary) guard() *Poison {
+	return NewPoison(PoisonConfig{Store: d, Next: d.handle, Router: d, Ladder: retry.NewLadder("orders", "g", []time.Duration{time.Second}), Window: 100, Clock: time.Now})
+}
+
+func TestOnlyTheThirdStartAtOneOffsetIsCareful(t *testing.T) {
+	d := &diary{}
+	for _, want := range []int64{0, 0, 107, 107} {
+		until, err := d.guard().Careful(t.Context(), "orders", 0, 7)
+		require.NoError(t, err)
+		require.Equal(t, want, until)
+	}
+}
+
+func TestAMessageThatKilledThreeTimesIsNotHandledAgain(t *testing.T) { // H15
+	d := &diary{}
+	for range 3 {
+		require.NoError(t, d.guard().Handle(t.Context(), kafkaclient.Message{Alone: true}))
+	}
+	require.Equal(t, 3, d.handled)
+	require.Equal(t, 3, d.ended)
+	require.NoError(t, d.guard().Handle(t.Context(), kafkaclient.Message{Alone: true, Value: []byte("whatever")}))
+	require.Equal(t, 3, d.handled)
+	require.Len(t, d.routed, 1)
+	f := failure.Of(d.routed[0].Err)
+	require.Equal(t, failure.Poison, f.Reason)
+	require.Equal(t, failure.ClassPoison, f.Class())
+	require.Equal(t, failure.OfMessage, f.Fault(failure.Hold))
+	require.Equal(t, 4, d.ended)
+}
+
+func TestOthersAreNotNoted(t *testing.T) {
+	d := &diary{storeErr: errors.New("database gone")}
+	require.NoError(t, d.guard().Handle(t.Context(), kafkaclient.Message{}))
+	require.Zero(t, d.tries)
+	require.Error(t, d.guard().Handle(t.Context(), kafkaclient.Message{Alone: true}), "what cannot be noted is not handled alone")
+	require.Equal(t, 1, d.handled)
+}
