@@ -112,7 +112,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 
 	// What arrives: the main topic and the tiers, each with a consumer of its own.
 	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Router: router, Ladder: ladder, Window: int64(window(cfg)), Clock: clock})
-	consumers, err := newConsumers(cfg, ladder, line, store, topics, guard, observeHandler(metrics, ladder, guard.Handle), log)
+	consumers, err := newConsumers(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, guard.Handle), log)
 	if err != nil {
 		return err
 	}

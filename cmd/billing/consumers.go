@@ -13,6 +13,7 @@ import (
 	"example.com/billing/internal/hold"
 	"example.com/billing/internal/orders"
 	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/platform/telemetry"
 	"example.com/billing/internal/retry"
 )
 
@@ -29,9 +30,10 @@ func window(cfg Config) int { return cfg.Concurrency + windowSlack }
 
 // newConsumers makes the main topic's consumer and one for each tier. They share the slots, a few more than charges in
 // flight: the others settle, or wait to be next.
-func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, guard *orders.Poison, handler kafkaclient.Handler, log *slog.Logger) ([]*kafkaclient.Consumer, error) {
+func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, guard *orders.Poison, metrics *telemetry.Metrics, handler kafkaclient.Handler, log *slog.Logger) ([]*kafkaclient.Consumer, error) {
 	common := kafkaclient.ConsumerConfig{
 		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Careful: guard.Careful, Log: log,
+		Lost:        func(topic string, records int64) { metrics.Lost.WithLabelValues(topic).Add(float64(records)) },
 		WindowBytes: windowBytes, Drain: min(drainAtStop, max(time.Second, cfg.StopTimeout-drainReserve)),
 	}
 	main := common

@@ -36,6 +36,8 @@ type ConsumerConfig struct {
 	Window      int
 	WindowBytes int64
 	Drain       time.Duration // how long a revocation or a stop waits for handlers before it cuts them
+	// Lost is told of records that were deleted before they were handled; may be nil.
+	Lost func(topic string, records int64)
 	// Careful tells up to which offset the records of a new assignment are handled one at a time; nil: none are.
 	Careful func(ctx context.Context, topic string, partition int32, committed int64) (until int64, err error)
 	// Counts tells which records Progress counts; nil: all.

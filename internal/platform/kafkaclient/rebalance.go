@@ -14,7 +14,7 @@ import (
 func (c *Consumer) rebalance(client *kafka.Consumer, ev kafka.Event) error {
 	switch e := ev.(type) {
 	case kafka.AssignedPartitions:
-		c.assigned(e.Partitions, c.carefulUntil(client, e.Partitions))
+		c.assigned(e.Partitions, c.inspect(client, e.Partitions))
 		if err := client.IncrementalAssign(e.Partitions); err != nil {
 			return fmt.Errorf("assign: %w", err)
 		}
@@ -29,33 +29,6 @@ func (c *Consumer) rebalance(client *kafka.Consumer, ev kafka.Event) error {
 		}
 	}
 	return nil
-}
-
-// carefulTimeout bounds the questions of an assignment; without an answer it begins like any other.
-const carefulTimeout = 5 * time.Second
-
-// carefulUntil asks how carefully each partition begins.
-func (c *Consumer) carefulUntil(client *kafka.Consumer, tps []kafka.TopicPartition) map[int32]int64 {
-	until := map[int32]int64{}
-	if c.cfg.Careful == nil || len(tps) == 0 {
-		return until
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), carefulTimeout)
-	defer cancel()
-	committed, err := client.Committed(tps, int(carefulTimeout.Milliseconds()))
-	for _, tp := range committed {
-		if err != nil {
-			break
-		}
-		until[tp.Partition], err = c.cfg.Careful(ctx, c.cfg.Topic, tp.Partition, max(0, int64(tp.Offset)))
-		if until[tp.Partition] > 0 {
-			c.cfg.Log.Warn("partition begins where the last two assignments began: its records are handled one at a time", "topic", c.cfg.Topic, "partition", tp.Partition, "until", until[tp.Partition])
-		}
-	}
-	if err != nil {
-		c.cfg.Log.Warn("assignment begins without its history", "topic", c.cfg.Topic, "error", err)
-	}
-	return until
 }
 
 func (c *Consumer) assigned(tps []kafka.TopicPartition, careful map[int32]int64) {

@@ -15,6 +15,7 @@ type Metrics struct {
 	MessageDuration  *prometheus.HistogramVec // topic: from poll to durable fate
 	ProviderDuration *prometheus.HistogramVec // code
 	RetryLateness    *prometheus.HistogramVec // topic: start of the attempt less its due time
+	Lost             *prometheus.CounterVec   // topic: records deleted by retention before they were handled
 	Inflight         *prometheus.GaugeVec     // topic
 	Hold             *prometheus.GaugeVec     // reason
 	Breaker          *prometheus.GaugeVec     // state
@@ -45,6 +46,7 @@ func NewMetrics(version, commit string) *Metrics {
 		MessageDuration:  histogram("billing_message_duration_seconds", "From the first handling of a message to its durable fate.", durationBuckets, "topic"),
 		ProviderDuration: histogram("billing_provider_request_duration_seconds", "Requests to the provider by status code.", durationBuckets, "code"),
 		RetryLateness:    histogram("billing_retry_lateness_seconds", "Start of a retried attempt less its due time.", latenessBuckets, "topic"),
+		Lost:             counter("billing_records_lost_total", "Records deleted by retention before they were handled; any is an incident.", "topic"),
 		Inflight:         gauge("billing_inflight", "Messages being handled.", "topic"),
 		Hold:             gauge("billing_hold", "1 while the line is held for the reason.", "reason"),
 		Breaker:          gauge("billing_breaker_state", "1 for the state that the provider's breaker is in.", "state"),
