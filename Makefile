@@ -10,11 +10,14 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # make test RUN=TestName PACKAGES=./internal/orders/...
 PACKAGES ?= ./...
 RUN      ?= .
+# make torture ROUNDS=1000 SEED=42; TORTURE_KAFKA and TORTURE_DATABASE_URL: docs/reliability.md
+ROUNDS   ?= 20
+SEED     ?=
 # make demo ARGS=-h
 ARGS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test e2e lint fmt bench clean
+.PHONY: help demo build test e2e lint fmt bench torture clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +47,9 @@ fmt: ## format the code
 
 bench: ## measure against a plain loop and against the floor; prints one table
 	go run ./load/bench $(ARGS)
+
+torture: ## break everything, round after round, and count lost and double charges
+	go run ./load/torture -rounds $(ROUNDS) $(if $(SEED),-seed $(SEED)) $(ARGS)
 
 clean: ## remove what was built
 	rm -rf bin

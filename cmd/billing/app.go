@@ -19,6 +19,7 @@ import (
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/internal/platform/telemetry"
+	"example.com/billing/internal/reconcile"
 	"example.com/billing/internal/retry"
 	"example.com/billing/migrations"
 )
@@ -117,12 +118,16 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		return err
 	}
 
-	// What goes out, and what waits for a person.
+	// What goes out, what waits for a person, and what nobody took up.
 	relay, err = outbox.New(outbox.Config{Pool: pool, Publisher: producer, Topic: resultTopic, Log: log})
 	if err != nil {
 		return err
 	}
 	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, consumers, metrics, log})
+	if err != nil {
+		return err
+	}
+	sweeper, err := reconcile.NewSweeper(reconcile.SweeperConfig{Grace: sweepGrace(cfg), Log: log}, store)
 	if err != nil {
 		return err
 	}
@@ -133,6 +138,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background.Go(func() error { return relay.Run(life) })
 	background.Go(func() error { return person.ingester.Run(life) })
 	background.Go(func() error { return person.server.Run(life) })
+	background.Go(func() error { return sweeper.Run(life) })
 	background.Go(func() error { return gauges.run(life, sources) })
 	stop.add("store, relay, dead letters and HTTP", func(context.Context) error { endLife(); return background.Wait() })
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -103,15 +102,6 @@ func (d *demo) waiting(ctx context.Context, reader *kafkaclient.Reader) string {
 		parts = append(parts, fmt.Sprintf("%s:%d", name, n))
 	}
 	return strings.Join(parts, " ")
-}
-
-func isTerminal(out io.Writer) bool {
-	f, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // balanceTimeout is for reading the balance after the service has stopped.

@@ -40,6 +40,7 @@ type figures struct {
 	lag     []telemetry.Gauge
 	letters deadletter.Stats
 	outbox  outbox.Stats
+	unknown pgstore.UnknownStats
 	balance pgstore.Balance
 }
 
@@ -74,6 +75,8 @@ func registerGauges(m *telemetry.Metrics, s gaugeSources) *figures {
 	}))
 	m.GaugeFunc("billing_outbox_unpublished", "Result events that are not out yet.", nil, one(func() float64 { return float64(f.outbox.Unpublished) }))
 	m.GaugeFunc("billing_outbox_oldest_seconds", "Age of the oldest of them.", nil, one(func() float64 { return f.outbox.Oldest.Seconds() }))
+	m.GaugeFunc("billing_unknown_outcomes", "Orders of which nobody knows whether they are charged, those in review included.", nil, one(func() float64 { return float64(f.unknown.Orders) }))
+	m.GaugeFunc("billing_unknown_oldest_seconds", "How long the oldest of them has been so.", nil, one(func() float64 { return f.unknown.Oldest.Seconds() }))
 	m.GaugeFunc("billing_conservation_difference", "Records taken less the sum of their fates; 0 at rest.", []string{"topic"}, read(func() []telemetry.Gauge {
 		return []telemetry.Gauge{{Labels: []string{s.ladder.Main()}, Value: float64(f.balance.Difference)}}
 	}))
@@ -116,6 +119,8 @@ func (f *figures) refresh(ctx context.Context, s gaugeSources, withBalance bool)
 	keep("dead letters", err, func() { f.letters = letters })
 	out, err := s.relay.Stats(ctx)
 	keep("outbox", err, func() { f.outbox = out })
+	unknown, err := s.store.UnknownStats(ctx)
+	keep("unknown outcomes", err, func() { f.unknown = unknown })
 	if withBalance {
 		balance, err := s.store.Balance(ctx, s.topics.id(s.ladder.Main()))
 		keep("balance", err, func() { f.balance = balance })

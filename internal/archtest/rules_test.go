@@ -6,22 +6,26 @@ package archtest
 var rooms = map[string][]string{
 	"internal/failure": nil,
 
-	"internal/platform/kafkaclient": nil,
+	"internal/platform/crash":       nil, // where a test build dies
+	"internal/platform/kafkaclient": {"internal/platform/crash"},
 	"internal/platform/postgres":    nil,
 	"internal/platform/telemetry":   nil,
 
 	"internal/hold":                 {"internal/failure"},
-	"internal/retry":                {"internal/failure", "internal/platform/kafkaclient"},
+	"internal/retry":                {"internal/platform/crash", "internal/failure", "internal/platform/kafkaclient"},
 	"internal/billing":              {"internal/failure"},
-	"internal/billing/httpprovider": {"internal/billing", "internal/failure"},
-	"internal/billing/pgstore":      {"internal/billing", "internal/failure", "internal/platform/postgres"},
+	"internal/billing/httpprovider": {"internal/platform/crash", "internal/billing", "internal/failure"},
+	"internal/billing/pgstore":      {"internal/platform/crash", "internal/billing", "internal/failure", "internal/platform/postgres"},
 	"internal/orders": {
 		"internal/billing", "internal/failure", "internal/retry", "internal/hold", "internal/platform/kafkaclient",
 	},
-	"internal/outbox": {"internal/billing", "internal/failure", "internal/platform/kafkaclient"},
+	"internal/outbox": {"internal/platform/crash", "internal/billing", "internal/failure", "internal/platform/kafkaclient"},
 	"internal/audit":  nil,
+	"internal/reconcile": {
+		"internal/billing", "internal/billing/pgstore", "internal/audit", "internal/failure",
+	},
 	"internal/deadletter": {
-		"internal/audit", "internal/retry", "internal/billing", "internal/failure", "internal/platform/kafkaclient",
+		"internal/platform/crash", "internal/audit", "internal/retry", "internal/billing", "internal/failure", "internal/platform/kafkaclient",
 	},
 	"internal/admin": {
 		"internal/deadletter", "internal/audit", "internal/retry", "internal/billing", "internal/failure",

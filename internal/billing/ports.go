@@ -42,6 +42,13 @@ type ProviderCharge struct {
 	CreatedAt time.Time
 }
 
+// ListedCharge is an entry of the provider's list of a span of time. One that cannot be read stays on the list: the money
+// moved, whatever else is wrong.
+type ListedCharge struct {
+	ProviderCharge
+	Problem string // why it cannot be read; empty for a good one
+}
+
 // Call is the trace of one request.
 type Call struct {
 	Sent      bool // a connection was got: money may have moved, whatever the error

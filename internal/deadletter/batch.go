@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/crash"
 	"example.com/billing/internal/platform/kafkaclient"
 )
 
@@ -133,6 +134,7 @@ func (r *Replayer) replayBatch(ctx context.Context, ids []int64, res *Result) er
 	if err != nil {
 		return err
 	}
+	crash.At(crash.ReplayTaken)
 	res.add(SkipBusy, len(ids)-len(taken))
 	records, sent, gone, err := r.prepare(ctx, taken, res.Target)
 	if err != nil {
@@ -147,9 +149,11 @@ func (r *Replayer) replayBatch(ctx context.Context, ids []int64, res *Result) er
 		}
 		acked = append(acked, sent[i])
 	}
+	crash.At(crash.ReplayPublished)
 	if err := r.finish(ctx, acked, unsure, gone); err != nil {
 		return err
 	}
+	crash.At(crash.ReplayMarked)
 	res.Replayed += len(acked)
 	res.add(SkipNoAck, len(unsure))
 	res.add(SkipGone, len(gone))

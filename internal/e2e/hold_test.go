@@ -240,3 +240,19 @@ func TestBrokerOutage(t *testing.T) {
 	w.chargedOnce(orders...)
 	w.nowhere()
 }
+
+// A coordinator that moves, as in any restart of a broker: whoever asks it for offsets is sent away for a while, and that
+// is all. (In librdkafka 2.14 it can end the process, and leave partitions unread for ever.)
+func TestMovingCoordinator(t *testing.T) {
+	t.Parallel()
+	w := newFaultyWorld(t)
+	fault := w.kafka.Fake().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Err: kerr.NotCoordinator, Count: 30})
+	w.start()
+	w.await(func() bool { return fault.Hits() == 30 }, "all who ask were sent away")
+	os := w.newOrders(20) // on all partitions
+	w.provider.script(os[0], refuses(500, ""))
+	w.produce(os...)
+	w.awaitCharged(os...)
+	w.settled()
+	w.chargedOnce(os...)
+}

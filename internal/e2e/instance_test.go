@@ -24,6 +24,7 @@ type instance struct {
 	log    *logBook
 	exited chan struct{} // closed when the process has ended
 	addr   string        // of its HTTP server
+	ended  bool          // the test has ended it
 }
 
 // start starts an instance and returns when it serves.
@@ -39,8 +40,8 @@ func (w *world) start(settings ...string) *instance {
 		close(i.exited)
 	}()
 	w.t.Cleanup(i.cleanUp)
-	w.await(func() bool { return i.addr != "" || !i.running() || i.findAddr() }, "billing serves")
-	require.NotEmpty(w.t, i.addr, "billing serve ended at its start")
+	*w.serving = append(*w.serving, i)
+	w.await(i.findAddr, "billing serves")
 	return i
 }
 
@@ -66,6 +67,7 @@ func (i *instance) running() bool {
 func (i *instance) kill9() {
 	i.w.t.Helper()
 	require.True(i.w.t, i.running(), "it had ended by itself")
+	i.ended = true
 	require.NoError(i.w.t, i.cmd.Process.Kill())
 	<-i.exited
 }
@@ -73,15 +75,23 @@ func (i *instance) kill9() {
 // stop asks the process to end, as an orchestrator does.
 func (i *instance) stop() {
 	i.w.t.Helper()
+	require.Zero(i.w.t, i.end(), "exit code")
+}
+
+// end is a stop whatever the exit code: 1 when something could not be ended in order.
+func (i *instance) end() (code int) {
+	i.w.t.Helper()
 	asked := time.Now()
+	i.ended = true
 	require.NoError(i.w.t, i.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-i.exited:
 	case <-time.After(12 * time.Second):
 		require.FailNow(i.w.t, "did not stop within 10 s")
 	}
-	require.Zero(i.w.t, i.cmd.ProcessState.ExitCode(), "exit code")
 	require.Less(i.w.t, time.Since(asked), 10*time.Second)
+	require.True(i.w.t, i.cmd.ProcessState.Exited(), "%v", i.cmd.ProcessState)
+	return i.cmd.ProcessState.ExitCode()
 }
 
 // cleanUp ends what still runs. Whatever the test was about, the log must be clean.
@@ -91,8 +101,13 @@ func (i *instance) cleanUp() {
 		<-i.exited
 	}
 	i.w.checkLog(i.log.text())
+	for text := range strings.Lines(i.log.text()) {
+		if !json.Valid([]byte(text)) && !strings.HasPrefix(text, "billing: ") {
+			i.w.t.Errorf("a log line is not JSON: %s", text)
+		}
+	}
 	if i.w.t.Failed() {
-		i.w.t.Logf("log of process %d:\n%s", i.cmd.Process.Pid, i.log.tail(40_000))
+		i.w.t.Logf("log of process %d, which ended with %v:\n%s", i.cmd.Process.Pid, i.cmd.ProcessState, i.log.tail(40_000))
 	}
 }
 

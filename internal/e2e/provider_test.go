@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,10 +153,33 @@ func (p *provider) take(x *exchange, r request) answer {
 func (p *provider) list(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if q := r.URL.Query(); q.Has("from") {
+		answerJSON(w, http.StatusOK, map[string]any{"data": p.between(q.Get("from"), q.Get("to")), "next_cursor": nil})
+		return
+	}
 	reference := r.URL.Query().Get("reference")
 	p.lookups[reference]++
 	found := append([]charge{}, p.charges[reference]...)
 	answerJSON(w, http.StatusOK, map[string]any{"data": found, "consistent": true})
+}
+
+// between are the charges made in [from, to), oldest first.
+func (p *provider) between(from, to string) []charge {
+	found := []charge{}
+	begin, err1 := time.Parse(time.RFC3339, from)
+	end, err2 := time.Parse(time.RFC3339, to)
+	if err1 != nil || err2 != nil {
+		p.violations = append(p.violations, "list from "+from+" to "+to)
+	}
+	for _, cs := range p.charges {
+		for _, c := range cs {
+			if at, _ := time.Parse(time.RFC3339, c.CreatedAt); !at.Before(begin) && at.Before(end) {
+				found = append(found, c)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b charge) int { return strings.Compare(a.CreatedAt, b.CreatedAt) })
+	return found
 }
 
 // move moves the money, once for a key.

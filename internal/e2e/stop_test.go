@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -81,4 +82,26 @@ func TestStopWhileWaiting(t *testing.T) {
 	require.False(t, w.provider.requestsOf(failing)[1].at.Before(due), "not early, across a restart")
 	w.chargedOnce(failing, heldUp)
 	w.settled()
+}
+
+// A stop while the broker is away: what cannot be committed is redelivered, and recognised.
+func TestStopWithoutTheBroker(t *testing.T) {
+	t.Parallel()
+	w := newFaultyWorld(t)
+	first := w.start()
+	cut := w.block("intake") // no offset moves
+	orders := w.newOrders(5)
+	w.produce(orders...)
+	w.awaitCharged(orders...)
+	w.kafka.Down()
+	w.await(func() bool { ok, reasons := first.ready(); return !ok && strings.Contains(reasons, "broker: ") }, "not ready")
+	first.end()
+	cut()
+
+	w.kafka.Up()
+	w.start()
+	w.settled()
+	w.chargedOnce(orders...)
+	requests, _ := w.provider.total()
+	require.Equal(t, len(orders), requests, "nothing was asked twice")
 }

@@ -38,6 +38,7 @@ type world struct {
 	tiers       []string // the retry topics, shortest delay first
 	dlq         string
 	settings    map[string]string
+	serving     *[]*instance // all that were started, to notice one that ends by itself
 }
 
 // results is where the result events go. The name is fixed: on a shared cluster other tests write there, too.
@@ -52,7 +53,7 @@ func newWorld(t *testing.T, settings ...string) *world {
 
 func newWorldOn(t *testing.T, kafka *testkit.Cluster, settings ...string) *world {
 	t.Helper()
-	w := &world{t: t, kafka: kafka, db: testkit.Postgres(t), provider: newProvider(t), customer: uuid.New()}
+	w := &world{t: t, kafka: kafka, db: testkit.Postgres(t), provider: newProvider(t), customer: uuid.New(), serving: &[]*instance{}}
 	w.main, w.group = kafka.Name("orders.confirmed"), kafka.Name("billing-order-confirmed")
 	w.settings = map[string]string{
 		"BILLING_KAFKA_BROKERS":    kafka.Brokers,
@@ -104,6 +105,9 @@ func (w *world) await(holds func() bool, what string, args ...any) {
 	defer tick.Stop()
 	deadline := time.Now().Add(patience)
 	for !holds() {
+		for _, i := range *w.serving {
+			require.True(w.t, i.running() || i.ended, "billing serve ended by itself: %v", i.cmd.ProcessState)
+		}
 		if time.Now().After(deadline) {
 			require.FailNowf(w.t, "waited in vain", what, args...)
 		}

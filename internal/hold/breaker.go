@@ -32,7 +32,7 @@ func (b *breaker) reset() { b.orders = nil }
 // its own fault, so it waits while another order probes (hazard H10).
 type suspects struct {
 	since    map[string]suspicion
-	answered time.Time // last time the provider took a decision
+	answered time.Time // when the latest attempt began that the provider took a decision in
 }
 
 type suspicion struct {

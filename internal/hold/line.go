@@ -88,18 +88,21 @@ func (l *Line) probed() {
 	}
 }
 
-// Judge says whose fault a failure is, knowing how the others fare; nil means charged, now or before. answered tells that
-// the provider took a decision in this attempt, so it works. It is called once for every handled message. order
-// distinguishes orders; it is empty when the message could not be decoded.
-func (l *Line) Judge(order string, f *failure.Error, answered bool) failure.Fault {
+// Judge says whose fault a failure is, knowing how the others fare; nil means charged, now or before. answered is when this
+// attempt began if the provider took a decision in it, so it worked then; zero if not. It is called once for every handled
+// message. order distinguishes orders; it is empty when the message could not be decoded.
+func (l *Line) Judge(order string, f *failure.Error, answered time.Time) failure.Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if answered {
+	if !answered.IsZero() {
 		l.provider.reset()
 		l.database.reset()
-		l.suspects.answered = l.cfg.Clock()
 	}
-	if answered && providers(l.reason) || f == nil && !providers(l.reason) {
+	if answered.After(l.suspects.answered) {
+		l.suspects.answered = answered
+	}
+	cured := !answered.IsZero() && !answered.Before(l.since) // what was under way when it broke proves nothing
+	if cured && providers(l.reason) || f == nil && !providers(l.reason) {
 		l.release()
 	}
 	if f == nil {

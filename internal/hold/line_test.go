@@ -24,11 +24,11 @@ func newTestLine(t *testing.T, policy failure.Policy) (*Line, *time.Time) {
 
 // fail judges a failure of the order for the reason.
 func fail(l *Line, order string, r failure.Reason) failure.Fault {
-	return l.Judge(order, failure.New(r, "test"), false)
+	return l.Judge(order, failure.New(r, "test"), time.Time{})
 }
 
-// charge judges a success that the provider answered.
-func charge(l *Line, order string) { l.Judge(order, nil, true) }
+// charge judges a success that the provider answered at once.
+func charge(l *Line, order string) { l.Judge(order, nil, l.cfg.Clock()) }
 
 func held(l *Line) failure.Reason {
 	r, _ := l.Held()
@@ -44,7 +44,7 @@ func TestBreakerNeedsDistinctOrders(t *testing.T) {
 		require.Equal(t, failure.OfDependency, fail(l, fmt.Sprint(i), failure.ProviderTimeout))
 	}
 	f := failure.New(failure.ProviderReset, "test")
-	require.Equal(t, failure.OfSystem, l.Judge("fifth", f, false))
+	require.Equal(t, failure.OfSystem, l.Judge("fifth", f, time.Time{}))
 	require.Equal(t, failure.ProviderDown, f.Reason, "what is logged and shown is the outage")
 	require.Equal(t, failure.ProviderDown, held(l))
 	require.Equal(t, failure.OfSystem, fail(l, "sixth", failure.Provider5xx), "nothing is counted while held")
@@ -101,15 +101,29 @@ func TestFirstSuspect(t *testing.T) { // H10
 	})
 }
 
+// An outage begins while requests are under way: their success says nothing about it (torture, seed 1032).
+func TestASuccessThatBeganBeforeProvesNothing(t *testing.T) {
+	l, now := newTestLine(t, failure.Hold)
+	before := *now
+	*now = now.Add(10 * time.Millisecond)
+	require.Equal(t, failure.OfMoment, fail(l, "a", failure.ProviderMisaddressed))
+	*now = now.Add(10 * time.Millisecond)
+	l.Judge("b", nil, before)
+	require.Equal(t, failure.OfSystem, fail(l, "a", failure.ProviderMisaddressed), "not the order's own fault")
+	*now = now.Add(10 * time.Millisecond)
+	l.Judge("c", nil, before)
+	require.Equal(t, failure.ProviderMisaddressed, held(l), "nor is the outage over")
+}
+
 func TestOnlyAProviderAnswerEndsAProviderHold(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)
 	fail(l, "a", failure.ProviderUnauthorized)
 	fail(l, "b", failure.ProviderUnauthorized)
-	l.Judge("duplicate", nil, false)
+	l.Judge("duplicate", nil, time.Time{})
 	fail(l, "", failure.NotJSON)
 	l.Published()
 	require.NotEmpty(t, held(l), "neither asked the provider")
-	l.Judge("c", failure.New(failure.Declined, "test"), true)
+	l.Judge("c", failure.New(failure.Declined, "test"), l.cfg.Clock())
 	require.Empty(t, held(l), "a decline is an answer")
 }
 
@@ -119,7 +133,7 @@ func TestDatabaseHoldEndsWithAnyMessageThatGetsThrough(t *testing.T) {
 	require.Equal(t, failure.DatabaseDown, held(l))
 	fail(l, "a", failure.ShuttingDown)
 	require.NotEmpty(t, held(l), "a shutdown proves nothing")
-	l.Judge("duplicate", nil, false)
+	l.Judge("duplicate", nil, time.Time{})
 	require.Empty(t, held(l))
 }
 

@@ -12,6 +12,7 @@ import (
 const (
 	startsUntilCareful = 3 // assignments in a row that begin at one offset
 	deathsUntilPoison  = 3 // of a record that was handled alone
+	endAloneWait       = time.Second
 )
 
 // LonelyStore remembers across the deaths of processes.
@@ -33,10 +34,13 @@ type PoisonConfig struct {
 
 // Poison finds the message that kills the process, wherever it does so, and lets it end in the dead letters alone: the
 // other messages in flight die with it, and must not be blamed for that (hazard H15).
-type Poison struct{ cfg PoisonConfig }
+type Poison struct {
+	cfg  PoisonConfig
+	turn chan struct{} // one lonely message at a time in the process, whatever its partition: all in flight die with it
+}
 
 // NewPoison makes a guard.
-func NewPoison(cfg PoisonConfig) *Poison { return &Poison{cfg} }
+func NewPoison(cfg PoisonConfig) *Poison { return &Poison{cfg, make(chan struct{}, 1)} }
 
 // Careful tells up to which offset the records of a new assignment are handled alone: none, unless the last two began at
 // the same committed offset, which is what a process looks like that dies before it gets anywhere.
@@ -54,6 +58,12 @@ func (p *Poison) Handle(ctx context.Context, m kafkaclient.Message) error {
 	if !m.Alone {
 		return p.cfg.Next(ctx, m)
 	}
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	tries, err := p.cfg.Store.BeginAlone(ctx, m.Topic, m.Partition, m.Offset)
 	if err != nil {
 		return err
@@ -64,7 +74,9 @@ func (p *Poison) Handle(ctx context.Context, m kafkaclient.Message) error {
 	} else {
 		err = p.cfg.Next(ctx, m)
 	}
-	if ended := p.cfg.Store.EndAlone(ctx, m.Topic, m.Partition, m.Offset); err == nil && ended != nil {
+	noted, cancel := context.WithTimeout(context.WithoutCancel(ctx), endAloneWait) // a stop is no death
+	defer cancel()
+	if ended := p.cfg.Store.EndAlone(noted, m.Topic, m.Partition, m.Offset); err == nil && ended != nil {
 		return ended
 	}
 	return err

@@ -32,7 +32,12 @@ func (d *diary) BeginAlone(context.Context, string, int32, int64) (int, error) {
 	return d.tries, d.storeErr
 }
 
-func (d *diary) EndAlone(context.Context, string, int32, int64) error { d.ended++; return nil }
+func (d *diary) EndAlone(ctx context.Context, _ string, _ int32, _ int64) error {
+	if ctx.Err() == nil {
+		d.ended++
+	}
+	return ctx.Err()
+}
 
 func (d *diary) handle(context.Context, kafkaclient.Message) error { d.handled++; return nil }
 
@@ -77,4 +82,36 @@ func TestOthersAreNotNoted(t *testing.T) {
 	require.Zero(t, d.tries)
 	require.Error(t, d.guard().Handle(t.Context(), kafkaclient.Message{Alone: true}), "what cannot be noted is not handled alone")
 	require.Equal(t, 1, d.handled)
+}
+
+// A death takes all in flight with it, so that only one may be on trial in a process, whatever its partition.
+func TestLonelyMessagesTakeTurns(t *testing.T) {
+	d, inside, leave := &diary{}, make(chan struct{}, 2), make(chan struct{})
+	guard := NewPoison(PoisonConfig{Store: d, Router: d, Clock: time.Now, Next: func(context.Context, kafkaclient.Message) error {
+		inside <- struct{}{}
+		<-leave
+		return nil
+	}})
+	ended := make(chan error, 1)
+	go func() { ended <- guard.Handle(t.Context(), kafkaclient.Message{Alone: true, Partition: 0}) }()
+	<-inside
+	given, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	require.ErrorIs(t, guard.Handle(given, kafkaclient.Message{Alone: true, Partition: 1}), context.Canceled)
+	require.Equal(t, 1, d.tries, "who waits is not on trial")
+	close(leave)
+	require.NoError(t, <-ended)
+	require.NoError(t, guard.Handle(t.Context(), kafkaclient.Message{Alone: true, Partition: 1}))
+	require.Equal(t, []int{2, 2}, []int{d.tries, d.ended})
+}
+
+func TestAStopIsNoDeath(t *testing.T) {
+	d := &diary{}
+	ctx, stop := context.WithCancel(t.Context())
+	guard := NewPoison(PoisonConfig{Store: d, Router: d, Clock: time.Now, Next: func(context.Context, kafkaclient.Message) error {
+		stop()
+		return ctx.Err()
+	}})
+	require.ErrorIs(t, guard.Handle(ctx, kafkaclient.Message{Alone: true}), context.Canceled)
+	require.Equal(t, 1, d.ended)
 }

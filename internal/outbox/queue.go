@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"example.com/billing/internal/platform/crash"
 	"example.com/billing/internal/platform/kafkaclient"
 )
 
@@ -67,7 +68,9 @@ func (r *Relay) due(ctx context.Context) ([]event, error) {
 const afterPublish = 3 * time.Second
 
 func (r *Relay) remove(ids []int64) error {
-	return r.mark("remove published events", `DELETE FROM outbox WHERE id = ANY ($1)`, ids)
+	err := r.mark("remove published events", `DELETE FROM outbox WHERE id = ANY ($1)`, ids)
+	crash.At(crash.OutboxDeleted)
+	return err
 }
 
 // putOff gives each failed event a later try: 1 s, then twice as long each time, up to 32 s.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/billing/internal/platform/crash"
 	"example.com/billing/internal/platform/kafkaclient"
 )
 
@@ -118,6 +119,7 @@ func (r *Relay) round(ctx context.Context) (found, published int, err error) {
 		}
 		failed, last = append(failed, events[i].id), err
 	}
+	crash.At(crash.OutboxPublished)
 	if done(ctx) { // we stop, or another has taken over: what failed is not the broker's fault
 		return 0, 0, r.remove(acked)
 	}

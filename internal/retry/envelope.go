@@ -41,9 +41,10 @@ const (
 // missing, forged, broken or repeated, and none of that may lose an order or make a ladder endless.
 type Envelope struct {
 	Message       kafkaclient.Message
-	Rank          int // of the topic it arrived on: 0 the main topic, 1.. the tiers
-	Failures      int // counted so far
-	Waits         int // uncounted waits so far
+	Opened        time.Time // when this attempt began
+	Rank          int       // of the topic it arrived on: 0 the main topic, 1.. the tiers
+	Failures      int       // counted so far
+	Waits         int       // uncounted waits so far
 	OriginTopic   string
 	OriginPart    int32
 	OriginOffset  int64
@@ -59,7 +60,7 @@ type Envelope struct {
 // Open reads the headers of a record that arrived on the ladder.
 func (l Ladder) Open(m kafkaclient.Message, now time.Time) Envelope {
 	rank := max(0, l.rankOf(m.Topic))
-	e := Envelope{Message: m, Rank: rank, Failures: rank, OriginTopic: m.Topic, OriginPart: m.Partition, OriginOffset: m.Offset, OriginTime: m.Timestamp}
+	e := Envelope{Message: m, Opened: now, Rank: rank, Failures: rank, OriginTopic: m.Topic, OriginPart: m.Partition, OriginOffset: m.Offset, OriginTime: m.Timestamp}
 	h := headersOf(m)
 	e.Traceparent = h.single(HeaderTraceparent)
 	if n, ok := h.number(HeaderReplayCount, maxReplayCount); ok {

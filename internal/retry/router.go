@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/crash"
 	"example.com/billing/internal/platform/kafkaclient"
 )
 
@@ -21,7 +22,7 @@ type Publisher interface {
 
 // Line says whose fault a failure is, knowing how other orders fare. hold.Line is the one implementation.
 type Line interface {
-	Judge(order string, f *failure.Error, answered bool) failure.Fault
+	Judge(order string, f *failure.Error, answered time.Time) failure.Fault
 	Published()
 }
 
@@ -74,11 +75,11 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 		order = o.Order.String()
 	}
 	if o.Err == nil {
-		r.cfg.Line.Judge(order, nil, !o.Duplicate)
+		r.cfg.Line.Judge(order, nil, e.beganIf(!o.Duplicate))
 		return r.charged(ctx, e, o)
 	}
 	f := failure.Of(o.Err)
-	fault := r.cfg.Line.Judge(order, f, f.Answered)
+	fault := r.cfg.Line.Judge(order, f, e.beganIf(f.Answered))
 	step := r.cfg.Ladder.Next(e, f, fault, r.cfg.Clock())
 	if step.Kind == InMemory {
 		return r.stay(e, f, fault, step)
@@ -86,9 +87,18 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 	if err := r.publish(ctx, e, o, f, step); err != nil {
 		return r.unpublished(e, order, err)
 	}
+	crash.At(crash.AfterRetryPublish)
 	r.cfg.Line.Published()
 	r.logStep(e, order, f, step)
 	return nil
+}
+
+// beganIf is when this attempt began, if the provider answered it: what it says of the provider is true of that time.
+func (e Envelope) beganIf(answered bool) time.Time {
+	if !answered {
+		return time.Time{}
+	}
+	return e.Opened
 }
 
 func (r *Router) charged(ctx context.Context, e Envelope, o Outcome) error {
@@ -126,6 +136,7 @@ func (r *Router) publish(ctx context.Context, e Envelope, o Outcome, f *failure.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	crash.At(crash.BeforeRetryPublish)
 	record := e.Record(step, f, r.cfg.Clock())
 	err := r.cfg.Publisher.Publish(ctx, record)
 	if errors.Is(err, kafkaclient.ErrTooLarge) {
@@ -165,7 +176,7 @@ func (r *Router) unpublished(e Envelope, order string, err error) error {
 	if f.Reason == failure.Unclassified {
 		f = failure.New(failure.BrokerDown, "publish: %w", err)
 	}
-	r.cfg.Line.Judge(order, f, false)
+	r.cfg.Line.Judge(order, f, time.Time{})
 	return r.stay(e, f, failure.OfSystem, Step{After: holdRecheck})
 }
 

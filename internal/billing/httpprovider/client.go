@@ -21,6 +21,7 @@ import (
 
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/crash"
 )
 
 // Config of a client.
@@ -113,7 +114,9 @@ func newTransport(cfg Config) *http.Transport {
 
 // Charge implements billing.Provider.
 func (c *Client) Charge(ctx context.Context, r billing.ChargeRequest) (billing.ProviderCharge, billing.Call, error) {
-	a, err := c.exchange(ctx, c.chargeRequest(r), r.SendBy)
+	crash.At(crash.BeforeSend)
+	a, err := c.exchange(ctx, c.chargeRequest(r), r.SendBy, maxAnswer)
+	crash.At(crash.AfterAnswer)
 	call := billing.Call{
 		Sent: a.sent, Status: a.status, RequestID: visible(a.header.Get("Request-Id")),
 		Replayed: a.header.Get("Idempotent-Replayed") == "true",
@@ -137,16 +140,20 @@ func (c *Client) Find(ctx context.Context, reference uuid.UUID) ([]billing.Provi
 	if err == nil {
 		return found, consistent, nil
 	}
+	return nil, false, ofLookUp(err)
+}
+
+func ofLookUp(err error) *failure.Error {
 	f := failure.Of(err)
 	f.Unknown = false
 	if failure.Hold.Fault(f.Reason) == failure.OfMessage {
 		f.Reason = failure.ProviderBadAnswer
 	}
-	return nil, false, f
+	return f
 }
 
 func (c *Client) find(ctx context.Context, reference uuid.UUID) ([]billing.ProviderCharge, bool, error) {
-	a, err := c.exchange(ctx, c.findRequest(reference), c.cfg.Clock().Add(c.cfg.Timeout))
+	a, err := c.exchange(ctx, c.findRequest(reference), c.cfg.Clock().Add(c.cfg.Timeout), maxAnswer)
 	if err != nil {
 		return nil, false, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -23,9 +24,9 @@ type answer struct {
 	broken *failure.Error // why the body is not whole; nil when it is
 }
 
-// exchange sends one request, not past sendBy, and reads the answer whole. The error is a failure to get an answer; what
-// the answer says is for the caller. Everything, the body too, happens within the timeout and before sendBy.
-func (c *Client) exchange(parent context.Context, req *http.Request, sendBy time.Time) (answer, error) {
+// exchange sends one request, not past sendBy, and reads the answer whole, up to a limit. The error is a failure to get an
+// answer; what the answer says is for the caller. Everything, the body too, happens within the timeout and before sendBy.
+func (c *Client) exchange(parent context.Context, req *http.Request, sendBy time.Time, limit int64) (answer, error) {
 	start := c.cfg.Clock()
 	left := remaining(start, sendBy)
 	if left <= 0 {
@@ -41,7 +42,7 @@ func (c *Client) exchange(parent context.Context, req *http.Request, sendBy time
 	}
 	defer res.Body.Close()
 	a := answer{sent: true, status: res.StatusCode, header: res.Header}
-	a.body, err = readCapped(res.Body)
+	a.body, err = readCapped(res.Body, limit)
 	if err != nil {
 		a.broken = interrupted(parent, err, failure.ProviderBadAnswer, "reading the answer")
 	}
@@ -61,13 +62,14 @@ func tooLate() *failure.Error {
 	return f
 }
 
-var errTooLarge = errors.New("the answer is larger than 64 KiB")
+// errTooLarge is for errors.Is; the error itself says how large an answer may be.
+var errTooLarge = errors.New("the answer is too large")
 
 // readCapped reads one byte more than it takes: io.LimitReader alone would make a short body of a long one.
-func readCapped(r io.Reader) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, maxAnswer+1))
-	if err == nil && len(body) > maxAnswer {
-		err = errTooLarge
+func readCapped(r io.Reader, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(body)) > limit {
+		err = fmt.Errorf("%w: larger than %d KiB", errTooLarge, limit>>10)
 	}
 	return body, err
 }

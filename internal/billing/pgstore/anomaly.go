@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
 // What must not happen, and did. Each one pages.
 const (
-	anomalySecondCharge = "second_charge"
-	anomalyUnwritable   = "unwritable_outcome"
+	AnomalySecondCharge  = "second_charge"
+	AnomalyContradiction = "contradiction" // a charge at the provider that is not what was asked for
+	anomalyUnwritable    = "unwritable_outcome"
 )
 
 // recordUnwritable keeps an outcome that the tables refuse, where nothing refuses it (hazard H14). It then counts as
@@ -24,11 +26,25 @@ func (s *Store) recordUnwritable(r settleRequest, cause error) error {
 	})
 }
 
-// addAnomaly adds it once, however often the outcome is handed in.
+// addAnomaly tells which claim found it, and of what.
 func addAnomaly(b *pgx.Batch, r settleRequest, kind, detail string) {
+	queueAnomaly(b, r.key(), kind, r.end.ProviderChargeID, fmt.Sprintf("claim %s, %s: %s", r.claim.ID, r.end.State, detail))
+}
+
+// queueAnomaly adds it once, however often it is found.
+func queueAnomaly(b *pgx.Batch, order uuid.UUID, kind, chargeID, detail string) {
 	b.Queue(`
 		INSERT INTO charge_anomalies (order_id, kind, provider_charge_id, detail)
 		SELECT $1::uuid, $2::text, nullif($3, ''), $4::text WHERE NOT EXISTS (
 		    SELECT FROM charge_anomalies WHERE order_id = $1 AND kind = $2 AND provider_charge_id IS NOT DISTINCT FROM nullif($3, ''))`,
-		r.key(), kind, clean(r.end.ProviderChargeID), clean(fmt.Sprintf("claim %s, %s: %s", r.claim.ID, r.end.State, detail)))
+		order, kind, clean(chargeID), clean(detail))
+}
+
+// RecordAnomaly keeps one that was found outside of a settlement.
+func (s *Store) RecordAnomaly(ctx context.Context, order uuid.UUID, kind, chargeID, detail string) error {
+	return s.patiently(ctx, "record anomaly", func(ctx context.Context, db session) error {
+		b := &pgx.Batch{}
+		queueAnomaly(b, order, kind, chargeID, detail)
+		return db.SendBatch(ctx, b).Close()
+	})
 }

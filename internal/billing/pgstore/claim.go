@@ -9,6 +9,7 @@ import (
 
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/crash"
 )
 
 // claimRequest is one claim on its way. Its id is fresh, so that no two claims can be taken for each other: neither two
@@ -35,6 +36,9 @@ func (s *Store) Claim(ctx context.Context, o billing.Order) (*billing.Claim, *bi
 	r, err := s.claims.do(ctx, claimRequest{id: uuid.New(), order: o, fingerprint: o.Fingerprint()})
 	if err != nil {
 		return nil, nil, err
+	}
+	if r.claim != nil {
+		crash.At(crash.AfterClaim)
 	}
 	return r.claim, r.standing, nil
 }

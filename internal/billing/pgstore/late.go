@@ -73,7 +73,7 @@ func lateWrites(r settleRequest, row lateRow) *pgx.Batch {
 		addEvent(b, r, version)
 	default:
 		if row.chargeID != r.end.ProviderChargeID {
-			addAnomaly(b, r, anomalySecondCharge, "the row has charge "+row.chargeID)
+			addAnomaly(b, r, AnomalySecondCharge, "the row has charge "+row.chargeID)
 		}
 		if row.origin != r.claim.Order.Origin {
 			addDuplicate(b, r)

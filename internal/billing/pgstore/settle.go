@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/billing/internal/billing"
+	"example.com/billing/internal/platform/crash"
 )
 
 // settleRequest is the end of one claim on its way.
@@ -23,7 +24,10 @@ func (r settleRequest) key() uuid.UUID { return r.claim.Order.ID }
 //
 // It may be called again with the same settlement after an error, or after its caller has gone: a claim is settled once.
 func (s *Store) Settle(ctx context.Context, c *billing.Claim, end billing.Settlement) (held bool, err error) {
-	return s.settles.do(ctx, settleRequest{c, end})
+	crash.At(crash.BeforeSettle)
+	held, err = s.settles.do(ctx, settleRequest{c, end})
+	crash.At(crash.AfterSettle)
+	return held, err
 }
 
 type settleJob = job[settleRequest, bool]
@@ -56,8 +60,8 @@ func (s *Store) settleAll(batch []*settleJob) error {
 	return nil
 }
 
-// settleHeldSQL writes state, attempt and event of each claim that still holds its row. A repetition after a lost answer finds
-// no row that is held, and the late path finds the attempt.
+// settleHeldSQL writes state, attempt and event of each claim that still holds its row, and lists the order when its outcome
+// is not known. A repetition after a lost answer finds no row that is held, and the late path finds the attempt.
 //
 // Without a send the instants before the claim are restored: only this settlement can prove that nothing was sent (H2).
 const settleHeldSQL = `
@@ -87,6 +91,9 @@ WITH settled AS (
 ), events AS (
     INSERT INTO outbox (event_id, event_type, order_id, payload, traceparent)
     SELECT event_id, event_type, order_id, payload, nullif(traceparent, '') FROM settled WHERE event_type <> ''
+), listed AS (
+    INSERT INTO unknown_outcomes (order_id) SELECT order_id FROM settled WHERE state IN ('unknown', 'review')
+    ON CONFLICT DO NOTHING
 )
 SELECT claim_id FROM settled`
 

@@ -15,19 +15,32 @@ import (
 )
 
 // Admin describes and creates topics and reads offsets. Every call ends with its context.
-type Admin struct{ client *kafka.AdminClient }
+type Admin struct {
+	client *kafka.AdminClient
+	owner  *kafka.Consumer
+}
 
-// NewAdmin makes a client for administration.
+// NewAdmin makes a client for administration. It borrows the connections of a consumer that never subscribes: in librdkafka
+// 2.14 a client without a group dies of a null pointer, and the process with it, when offsets are asked for while a group's
+// coordinator moves or is not there yet, at any restart of a broker (confluentinc/librdkafka#5040).
 func NewAdmin(cfg Config) (*Admin, error) {
-	client, err := kafka.NewAdminClient(cfg.with(nil))
+	owner, err := kafka.NewConsumer(cfg.with(kafka.ConfigMap{"group.id": "unused-" + uuid.NewString(), "enable.auto.commit": false}))
 	if err != nil {
 		return nil, fmt.Errorf("admin client: %w", err)
 	}
-	return &Admin{client}, nil
+	client, err := kafka.NewAdminClientFromConsumer(owner)
+	if err != nil {
+		_ = owner.Close() // it owns no group: nothing is lost
+		return nil, fmt.Errorf("admin client: %w", err)
+	}
+	return &Admin{client, owner}, nil
 }
 
 // Close disconnects.
-func (a *Admin) Close() { a.client.Close() }
+func (a *Admin) Close() {
+	a.client.Close()
+	_ = a.owner.Close() // as above
+}
 
 // Topic is a topic as the brokers describe it.
 type Topic struct {
@@ -83,7 +96,12 @@ func (a *Admin) readConfigs(ctx context.Context, topics map[string]Topic, names 
 		return fmt.Errorf("describe topic configurations: %w", err)
 	}
 	for _, r := range res {
-		if r.Error.Code() != kafka.ErrNoError {
+		switch r.Error.Code() {
+		case kafka.ErrNoError:
+		case kafka.ErrUnknownTopicOrPart: // the broker that was asked has not heard of the new topic yet
+			delete(topics, r.Name)
+			continue
+		default:
 			return fmt.Errorf("describe the configuration of %s: %w", r.Name, r.Error)
 		}
 		for _, n := range names {

@@ -67,7 +67,7 @@ func (c Config) base() kafka.ConfigMap {
 		"enable.metrics.push":      false,
 		"reconnect.backoff.max.ms": 1000, // back within a second of a broker's return
 		"go.logs.channel.enable":   false,
-		"log_level":                3, // errors; what matters reaches us as error events
+		"log_level":                2, // its lines are not ours (JSON); what matters reaches us as error events
 	}
 	set := func(key, value string) {
 		if value != "" {

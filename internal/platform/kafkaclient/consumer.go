@@ -87,7 +87,8 @@ const pollWait = 200 * time.Millisecond
 // Run polls until ctx is done, then waits for the handlers within the drain time, commits and leaves the group. It keeps
 // polling whatever happens: nothing ever sleeps while it holds the poll loop.
 func (c *Consumer) Run(ctx context.Context) error {
-	if err := c.client.Subscribe(c.cfg.Topic, c.rebalance); err != nil {
+	rebalance := func(client *kafka.Consumer, ev kafka.Event) error { return c.rebalance(ctx, client, ev) }
+	if err := c.client.Subscribe(c.cfg.Topic, rebalance); err != nil {
 		return fmt.Errorf("subscribe to %s: %w", c.cfg.Topic, err)
 	}
 	storing, stopStoring := context.WithCancel(context.Background())

@@ -34,6 +34,8 @@ func (r *Reader) ReadFrom(ctx context.Context, topic string, from map[int32]int6
 		return err
 	}
 	defer func() { _ = client.Close() }() // it owns no group: nothing is lost
+	var last kafka.ErrorCode
+	var lastAt time.Time
 	for ctx.Err() == nil {
 		switch e := client.Poll(int(pollWait.Milliseconds())).(type) {
 		case *kafka.Message:
@@ -44,7 +46,10 @@ func (r *Reader) ReadFrom(ctx context.Context, topic string, from map[int32]int6
 			if e.IsFatal() {
 				return fmt.Errorf("read %s: %w", topic, e)
 			}
-			r.log.Warn("kafka reader", "topic", topic, "error", e.Error())
+			if e.Code() != last || time.Since(lastAt) > 10*time.Second {
+				last, lastAt = e.Code(), time.Now()
+				r.log.Warn("kafka reader", "topic", topic, "error", e.Error())
+			}
 		}
 	}
 	return ctx.Err()

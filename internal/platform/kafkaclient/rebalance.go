@@ -7,15 +7,18 @@ import (
 	"time"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
+
+	"example.com/billing/internal/platform/crash"
 )
 
 // rebalance runs inside Poll and Close. It assigns and unassigns by itself: left to the client, a failure of that would
 // block for ever on a channel that nobody reads.
-func (c *Consumer) rebalance(client *kafka.Consumer, ev kafka.Event) error {
+func (c *Consumer) rebalance(ctx context.Context, client *kafka.Consumer, ev kafka.Event) error {
 	switch e := ev.(type) {
 	case kafka.AssignedPartitions:
-		c.assigned(e.Partitions, c.inspect(client, e.Partitions))
-		if err := client.IncrementalAssign(e.Partitions); err != nil {
+		at, careful := c.position(ctx, client, e.Partitions)
+		c.assigned(e.Partitions, careful)
+		if err := client.IncrementalAssign(at); err != nil {
 			return fmt.Errorf("assign: %w", err)
 		}
 		// A pause outlives a revocation in the client.
@@ -142,7 +145,9 @@ func (c *Consumer) store(ctx context.Context) {
 			return
 		}
 	}
+	crash.At(crash.BeforeStoreOffset)
 	c.storeOffsets()
+	crash.At(crash.BeforeCommit)
 }
 
 // collect joins what was finished since with what could not be noted yet.
@@ -187,6 +192,7 @@ func (c *Consumer) storeOffsets() {
 
 // shutDown ends the consumer within the drain time and a little: handlers, offsets, group.
 func (c *Consumer) shutDown() error {
+	began := time.Now()
 	c.mu.Lock()
 	all := make([]*partition, 0, len(c.parts))
 	for _, p := range c.parts {
@@ -196,14 +202,15 @@ func (c *Consumer) shutDown() error {
 	left := c.stopping(all)
 	c.store(context.Background())
 	closed := make(chan error, 1)
-	go func() { closed <- c.client.Close() }() // can block without a broker
+	go func() { closed <- c.client.Close() }() // can block without a broker, and while a rebalance waits for others
+	wait := closeWait + max(0, c.cfg.Drain-time.Since(began))
 	select {
 	case err := <-closed:
 		if err != nil {
 			return fmt.Errorf("close the consumer of %s: %w", c.cfg.Topic, err)
 		}
-	case <-time.After(closeWait):
-		return fmt.Errorf("the consumer of %s did not close within %s; what was not committed is redelivered", c.cfg.Topic, closeWait)
+	case <-time.After(wait):
+		return fmt.Errorf("the consumer of %s did not close within %s; what was not committed is redelivered", c.cfg.Topic, wait.Round(time.Millisecond))
 	}
 	if left > 0 {
 		return fmt.Errorf("%d partitions of %s had handlers running after the cut; their messages are redelivered", left, c.cfg.Topic)
@@ -211,4 +218,5 @@ func (c *Consumer) shutDown() error {
 	return nil
 }
 
+// closeWait is what closing may take at least; it gets what draining has left, too.
 const closeWait = 1500 * time.Millisecond

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"example.com/billing/internal/billing/pgstore"
+	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/load/torture/verdict"
+)
+
+// gather collects the evidence of a round at rest.
+func (s *stage) gather(ctx context.Context, events []loadgen.Event, commits []verdict.Commit, began time.Time) (c verdict.Case, err error) {
+	c = verdict.Case{Events: events, Committed: commits, Accounts: s.provider.ledger(), Requests: s.provider.taken(), Redelivery: time.Now()}
+	for _, f := range s.plan.faults {
+		if at := began.Add(f.at); f.redelivers() && at.Before(c.Redelivery) {
+			c.Redelivery = at
+		}
+	}
+	if c.Main, err = s.read(ctx, s.ladder.Main(), nil); err != nil {
+		return c, err
+	}
+	for _, t := range s.ladder.Tiers() {
+		records, err := s.read(ctx, t.Topic, nil)
+		if err != nil {
+			return c, err
+		}
+		c.Tiers = append(c.Tiers, records)
+	}
+	if c.Dead, err = s.read(ctx, s.ladder.DeadLetters(), nil); err != nil {
+		return c, err
+	}
+	if c.Results, err = s.read(ctx, results, s.from); err != nil {
+		return c, err
+	}
+	c.Books, err = s.readBooks(ctx)
+	return c, err
+}
+
+// read is what a topic holds now, from the given offsets or its beginning.
+func (s *stage) read(ctx context.Context, topic string, from map[int32]int64) ([]verdict.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	ends, err := s.admin.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	left := map[int32]int64{}
+	start := map[int32]kgo.Offset{}
+	for p, end := range ends[topic] {
+		if end.Offset > from[p] {
+			left[p], start[p] = end.Offset, kgo.NewOffset().At(from[p])
+		}
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.addresses()...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: start}))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	var records []verdict.Record
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return nil, fmt.Errorf("read %s: %w", topic, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			records = append(records, record(r))
+			if r.Offset+1 >= left[r.Partition] {
+				delete(left, r.Partition)
+			}
+		})
+	}
+	return records, nil
+}
+
+func record(r *kgo.Record) verdict.Record {
+	v := verdict.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, At: r.Timestamp, Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		v.Headers = append(v.Headers, verdict.Header{Key: h.Key, Value: string(h.Value)})
+	}
+	return v
+}
+
+// readBooks asks for the service's own balance, by its own statement.
+func (s *stage) readBooks(ctx context.Context) (verdict.Books, error) {
+	books, err := s.booksAtRest(ctx)
+	if err != nil {
+		return books, err
+	}
+	pool, err := pgxpool.New(ctx, s.database.url)
+	if err != nil {
+		return books, err
+	}
+	defer pool.Close()
+	store, err := pgstore.New(pgstore.Config{Pool: pool, Lease: 15 * time.Second, ProviderTimeout: 10 * time.Second, Clock: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return books, err
+	}
+	topics, err := s.admin.ListTopics(ctx, s.ladder.Main())
+	if err != nil {
+		return books, err
+	}
+	b, err := store.Balance(ctx, uuid.UUID(topics[s.ladder.Main()].ID))
+	books.Difference, books.Taken, books.Waiting = b.Difference, b.Taken, b.Waiting
+	return books, err
+}
