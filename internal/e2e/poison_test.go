@@ -10,7 +10,7 @@ import (
 // alone, and it ends in the dead letters; the others are charged, and no attempt of theirs was counted.
 func TestAMessageThatKillsTheProcessEndsAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, killable()...)
 	innocent, poison := w.newOrders(30), w.newOrder()
 	w.provider.stick(poison, hangs)
 	w.produce(append(append(innocent[:15:15], poison), innocent[15:]...)...)

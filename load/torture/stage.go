@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/retry"
-	"example.com/billing/load/torture/netcut"
 )
 
 // results is where the result events go. The name is fixed; on a shared cluster other rounds write there, too.

@@ -82,10 +82,10 @@ func listed(item json.RawMessage) (billing.ListedCharge, error) {
 	if err != nil {
 		return billing.ListedCharge{}, errors.New("created_at is not a time")
 	}
-	charge, odd := chargeOf(item)
-	if odd != nil {
+	charge, err := chargeOf(item)
+	if err != nil {
 		charge = billing.ProviderCharge{ID: visible(text(fields["id"])), CreatedAt: created}
-		return billing.ListedCharge{ProviderCharge: charge, Problem: odd.Error()}, nil
+		return billing.ListedCharge{ProviderCharge: charge, Problem: err.Error()}, nil //nolint:nilerr // one odd entry must not hide the page
 	}
 	return billing.ListedCharge{ProviderCharge: charge}, nil
 }
