@@ -214,8 +214,8 @@ func (c *Config) checkNumbers(bad func(name, format string, args ...any)) {
 	if c.Lease < c.ProviderTimeout+leaseMargin {
 		bad("Lease", "%s is shorter than BILLING_PROVIDER_TIMEOUT (%s) and a margin of %s: another instance would take an order over while it is being charged", c.Lease, c.ProviderTimeout, leaseMargin)
 	}
-	if c.KeyMargin <= c.Lease {
-		bad("KeyMargin", "%s is not longer than BILLING_LEASE (%s): a sender that wakes late could send a forgotten key", c.KeyMargin, c.Lease)
+	if least := c.Lease + c.ProviderMaxProcessing; c.KeyMargin < least {
+		bad("KeyMargin", "%s is shorter than BILLING_LEASE and BILLING_PROVIDER_MAX_PROCESSING together (%s): a sender that wakes late could send a forgotten key", c.KeyMargin, least)
 	}
 	if c.ProviderKeyTTL <= c.KeyMargin {
 		bad("ProviderKeyTTL", "%s is not longer than BILLING_KEY_MARGIN (%s): no key could ever be sent again", c.ProviderKeyTTL, c.KeyMargin)

@@ -2,59 +2,60 @@
  * One order on its way through the service: claim, look up, send, settle, publish, commit, replay; under crashes, lost
  * partitions, frozen senders, lost answers, and a provider that answers late and forgets keys.
  *
- * Proved within the bounds below, by looking at every reachable state:
+ * Within the bounds below every reachable state is looked at:
  *   - money moves at most once, in each generation and over all of them       (assert in Provider)
+ *   - what is called declined or rejected was not charged and will not be     (assert in Provider and refusedForGood)
  *   - no order is forgotten: where the offset has moved, its fate is durable  (ltl kept)
  *   - every run comes to rest: charged, or in front of a person               (Rest, and the search for cycles)
  *
  * Each macro NO_... takes one check out of the service; `check` shows that none of them can be spared.
  */
-#ifndef RECORDS
-#define RECORDS   1 /* of the main topic with this order: 2 when the shop has sent its event twice */
-#endif
 #ifndef FAULTS
-#define FAULTS    2 /* crashes and lost partitions, in all */
+#define FAULTS      1 /* crashes and lost partitions, in all */
 #endif
-#define HANDLERS  2 /* handlings of the order at a time: in two instances, or one frozen and its successor */
-#define REQUESTS  2 /* requests in the network and at the provider at a time */
-#define FAILURES  2 /* counted failures up to the dead letters; 4 in the service */
+#ifndef REPLAYS
+#define REPLAYS     1 /* 0 or 1 */
+#endif
+#define HANDLERS    2 /* handlings of the order at a time: in two instances, or one frozen and its successor */
+#define REQUESTS    2 /* requests in the network and at the provider at a time */
+#define FAILURES    2 /* counted failures up to the dead letters, and 1 after a replay; in the service 4 and 4 */
 
-/* Time in ticks. A freeze needs no fault: any process may stand still for any number of ticks, but for the provider. */
-#define SENDBY    1 /* how long after its claim a send may start: lease less provider timeout */
-#define LEASE     2
-#define MAXPROC   1 /* a request is done with that long after it was written */
-#define WINDOW    2 /* the same key is safe to send again: key lifetime less margin */
+/* Time in ticks. A freeze needs no fault: anything but the provider may stand still for any number of ticks. */
+#define SENDBY      2 /* how long after its claim a send may start */
+#define LEASE       2 /* the shortest: it ends with the last instant to send */
+#define MAXPROC     1 /* a request is done with that long after it was written */
+#define WINDOW      2 /* the same key is safe to send again: key lifetime less margin */
 #ifndef MARGIN
-#define MARGIN    3 /* the boot check asks for more than the lease */
+#define MARGIN      (LEASE + MAXPROC) /* a send at the end of the window is written and worked on that much later */
 #endif
-#define TTL       (WINDOW + MARGIN)
 #ifdef NO_SEND_DELAY
-#define QUIET     MAXPROC
+#define QUIET       MAXPROC
 #else
-#define QUIET     (MAXPROC + LEASE) /* ServiceConfig.MaxProcessing: a send may start later than its claim */
+#define QUIET       (LEASE + MAXPROC) /* ServiceConfig.MaxProcessing: instants are those of claims, the send came later */
 #endif
-#define NEVER     15 /* an instant that is not set */
+#define NEVER       15 /* an instant that is not set */
 
 mtype = { none,
 	inFlight, retryWait, unknown, succeeded, declined, rejected, /* states of the row; none: no row */
 	charged, refused, lost, notSent,                             /* with declined: how a claim ended */
 	send, lookUp, lookUpEarly,                                   /* what a claim does first; early: an empty list proves nothing */
-	ours, fenced,                                                /* a handling; fenced: its partition is another's, unnoticed */
-	onWire, working, busy, idle,                                 /* a request; a key with one in work, with none */
+	ours, fenced,                                                /* a handling; fenced: the partition is another's by now */
+	onWire, working, busy, idle,                                 /* a request; a key with a request in work, with none */
 	open, replaying, replayed }                                  /* a dead letter on the working list */
 
-/* The row of table charges. Instants are kept as ages. owner is the claim id. */
+/* The row of table charges: instants as ages, owner as the claim id. */
 mtype state = none;
 bit generation; bool mayHaveMoved; byte owner, lease; byte first = NEVER, last = NEVER, previous = NEVER;
 
-/* The log: uncommitted records that nobody handles, by replays and failures; and the dead letters, by replays. Records
- * wait as long as they like: due times only slow things down. */
+/* The log: uncommitted records that nobody handles, by replays and failures; and the dead letters, by replays. A record
+ * waits as long as it likes: due times only take runs away. */
 typedef Rung { byte n[FAILURES] };
 Rung waiting[2];
-mtype letter[2] = none; mtype class = none; /* of the first one, which may be replayed */
+mtype letter[2] = none, class = none; /* class: of the first letter, the one that may be replayed */
 
-typedef Handling { mtype hold = none; bit replays; byte failures; /* the record and the right to commit it */
-	bit gen; bool unk; byte left; mtype plan = none; mtype end = none }; /* the claim; left: until send-by */
+typedef Handling {
+	mtype hold = none; bit replays; byte failures;                        /* the record, and the right to commit it */
+	bit gen; bool unk; byte left; mtype plan = none; mtype end = none };  /* the claim; left: until send-by */
 Handling h[HANDLERS];
 bool killed[HANDLERS];
 byte faults = FAULTS;
@@ -64,18 +65,19 @@ typedef Request { mtype at = none; bit gen; byte age, caller };
 Request q[REQUESTS];
 mtype key[2] = none; byte keyAge[2], charges[2];
 
-#define inLog      (waiting[0].n[0] + waiting[0].n[1] + waiting[1].n[0] + waiting[1].n[1] > 0)
+bool confirmed; /* the order's event is in the log */
+
+#define moved      (charges[0] + charges[1])
+#define inLog      (waiting[0].n[0] + waiting[0].n[1] + waiting[1].n[1] > 0)
 #define handled    (h[0].hold == ours || h[1].hold == ours)
 #define inFront(r) (letter[r] == open || letter[r] == replaying)
 
-bool confirmed; /* the shop's event is acknowledged */
 ltl kept { [] (confirmed -> inLog || handled || inFront(0) || inFront(1) || state == succeeded) }
 
-/* pgstore.insertClaims, pgstore.newClaim and, by the instants from before this claim, Service.mustLookUp and its quiet. */
+/* pgstore.insertClaims, pgstore.newClaim; and Service.mustLookUp, which goes by the instants from before this claim. */
 inline claim() {
-	h[i].gen = generation; h[i].left = SENDBY;
-	h[i].unk = mayHaveMoved || state == inFlight || state == unknown; /* H5: an expired lease is an unknown outcome */
-	h[i].plan = send;
+	h[i].gen = generation; h[i].left = SENDBY; h[i].plan = send;
+	h[i].unk = mayHaveMoved || state == inFlight || state == unknown; /* H5: who takes over an expired lease knows nothing */
 	if
 	:: last == NEVER && h[i].replays + h[i].failures > 0 -> h[i].plan = lookUp /* H3 */
 #ifndef NO_KEY_LIFETIME_CHECK
@@ -85,33 +87,33 @@ inline claim() {
 	fi;
 #ifndef NO_QUIET
 	if
-	:: h[i].plan == lookUp && last <= QUIET -> h[i].plan = lookUpEarly /* H2: the last send may still be in work */
+	:: h[i].plan == lookUp && last <= QUIET -> h[i].plan = lookUpEarly /* H2: the last send may still be worked on */
 	:: else
 	fi;
 #endif
 	state = inFlight; owner = i + 1; lease = LEASE; previous = last;
-#ifdef NO_MAYBE_SENT
-	if :: first != NEVER -> last = 0 :: else fi
-#else
-	mayHaveMoved = h[i].unk; last = 0; /* H2: the claim itself commits that something may be sent */
+#ifndef NO_MAYBE_SENT
+	mayHaveMoved = h[i].unk; last = 0; /* H2: the claim itself commits that something may be sent from now on */
 	if :: first == NEVER -> first = 0 :: else fi
 #endif
 }
 
 inline forgetInstants() { mayHaveMoved = false; owner = 0; lease = 0; first = NEVER; last = NEVER; previous = NEVER }
 
+inline refusedForGood(how) { assert(moved == 0); state = how; h[i].end = how; forgetInstants() }
+
 /* The end of a claim that holds its row: Service.failed, pgstore.settleHeldSQL. */
 inline settleHeld() {
 	if
-	:: h[i].end == declined -> state = declined; forgetInstants()
+	:: h[i].end == declined -> refusedForGood(declined)
 #ifdef NO_STICKY_UNKNOWN
-	:: h[i].end == refused -> state = rejected; h[i].end = rejected; forgetInstants()
+	:: h[i].end == refused -> refusedForGood(rejected)
 #else
-	:: h[i].end == refused && !h[i].unk -> state = rejected; h[i].end = rejected; forgetInstants()
-	:: h[i].end == refused && h[i].unk -> state = unknown; mayHaveMoved = true /* H5: it proves nothing of the earlier send */
+	:: h[i].end == refused && !h[i].unk -> refusedForGood(rejected)
+	:: h[i].end == refused && h[i].unk -> state = unknown; mayHaveMoved = true /* H5: it proves nothing of an earlier send */
 #endif
 	:: h[i].end == lost -> state = unknown; mayHaveMoved = true
-	:: h[i].end == notSent -> /* proven: the instants are those from before the claim */
+	:: h[i].end == notSent -> /* H2: proven, so the instants from before the claim hold again */
 		state = (h[i].unk -> unknown : retryWait); mayHaveMoved = h[i].unk; last = previous;
 		if :: previous == NEVER -> first = NEVER :: else fi
 	fi;
@@ -119,12 +121,12 @@ inline settleHeld() {
 }
 
 #ifdef NO_CLAIM_ID
-#define holdsRow (state != succeeded) /* the guard trigger alone */
+#define holdsRow (state != succeeded) /* what the guard trigger would leave */
 #else
 #define holdsRow (state == inFlight && owner == i + 1) /* H9 */
 #endif
 
-/* pgstore.Settle; a failure that lost the row has no say (H17), a success is stored whoever holds it (pgstore.settleLate). */
+/* pgstore.Settle. A failure that lost the row has no say (H17); a success is stored whoever holds it (pgstore.settleLate). */
 inline settle() {
 	if
 	:: h[i].end == charged -> state = succeeded; forgetInstants()
@@ -142,10 +144,6 @@ inline write() {
 
 inline hangUp() { j = 0; do :: j < REQUESTS -> if :: q[j].caller == i + 1 -> q[j].caller = 0 :: else fi; j++ :: else -> break od; j = 0 }
 
-inline take(r, f) { atomic { waiting[r].n[f] > 0 && (i == 0 || h[0].hold != none) -> waiting[r].n[f]--; h[i].hold = ours; h[i].replays = r; h[i].failures = f } }
-
-inline drop() { h[i].hold = none; h[i].replays = 0; h[i].failures = 0; h[i].end = none }
-
 /* retry.Router: the next tier, or the dead letters. A letter has one identity: its repetition changes nothing (H17). */
 inline publish() {
 	if
@@ -159,14 +157,22 @@ inline publish() {
 	fi
 }
 
-/* kafkaclient.Consumer and orders.Processor.Process. Every step can be the last one (Faults). */
+/* The handlers are alike, so the second takes a record only while the first is busy. */
+inline take(r, f) {
+	atomic { waiting[r].n[f] > 0 && (i == 0 || h[0].hold != none) ->
+		waiting[r].n[f]--; h[i].hold = ours; h[i].replays = r; h[i].failures = f }
+}
+
+inline drop() { h[i].hold = none; h[i].replays = 0; h[i].failures = 0; h[i].end = none }
+
+/* kafkaclient.Consumer, orders.Processor.Process, billing.Service.Charge. Any step can be the last one (Faults). */
 proctype Handler(byte i) {
 	byte j;
 end_poll: {
-		if :: take(0, 0) :: take(0, 1) :: take(1, 0) :: take(1, 1) fi;
-process: /* billing.Service.Charge. Where nothing is executable another holds a live lease: wait in memory, uncounted. */
-		if
-		:: atomic { state == none || state == retryWait || state == unknown || (state == inFlight && lease == 0) -> claim(); if :: h[i].plan == send -> goto sending :: else fi }
+		if :: take(0, 0) :: take(0, 1) :: take(1, FAILURES - 1) fi;
+charge:		if /* none of them: another holds a live lease, and the message waits in memory, uncounted */
+		:: atomic { state == none || state == retryWait || state == unknown || (state == inFlight && lease == 0) -> claim();
+			if :: h[i].plan == send -> goto sending :: else fi }
 		:: atomic { state == succeeded -> goto commit } /* a duplicate */
 #ifdef NO_DEAD_LETTER_AGAIN
 		:: atomic { state == declined || state == rejected -> goto commit }
@@ -175,131 +181,43 @@ process: /* billing.Service.Charge. Where nothing is executable another holds a 
 #endif
 		fi;
 		if /* Service.lookUp */
-		:: atomic { charges[0] + charges[1] > 0 -> h[i].end = charged; goto outcome } /* Service.adopt */
-		:: atomic { h[i].plan == lookUp && charges[0] + charges[1] == 0 -> h[i].unk = false; h[i].plan = send; goto sending }
-		:: atomic { h[i].end = notSent; goto outcome } /* failed, not consistent, or too early */
+		:: atomic { moved > 0 -> h[i].end = charged; goto outcome }
+		:: atomic { moved == 0 && h[i].plan == lookUp -> h[i].unk = false; h[i].plan = send; goto sending }
+		:: atomic { h[i].end = notSent; goto outcome } /* it failed, was not consistent, or came too early */
 		fi;
 sending:	if
 #ifdef NO_LEASE_CHECK
-		:: atomic { q[1].at == none -> write() }
+		:: atomic { q[REQUESTS - 1].at == none -> write() }
 #else
-		:: atomic { h[i].left > 0 && q[1].at == none -> write() } /* H1: trip.aboutToWrite */
+		:: atomic { q[REQUESTS - 1].at == none && h[i].left > 0 -> write() } /* H1: httpprovider's trip.aboutToWrite */
 #endif
-		:: atomic { h[i].end = notSent; goto outcome } /* no connection, or too late */
+		:: atomic { h[i].end = notSent; goto outcome } /* too late, or no connection */
 		fi;
 		if
 		:: atomic { h[i].end != none -> goto outcome }
-		:: atomic { h[i].end == none -> h[i].end = lost; hangUp() } /* timeout, reset, unreadable */
+		:: atomic { h[i].end == none -> h[i].end = lost; hangUp() } /* timeout, reset, unreadable answer */
 		fi;
 outcome:	atomic { settle();
-			if
-			:: h[i].end == none -> goto process
-			:: h[i].end == charged -> goto commit
-			:: else
-			fi };
+			if :: h[i].end == none :: h[i].end == charged -> goto commit :: else -> goto route fi };
+progress:	goto charge; /* taken over: uncounted, so two handlings could do this to each other, each time frozen past the lease */
 route:
 #ifdef NO_FATE_FIRST
-		h[i].hold = fenced; /* the offset moves before the record is acknowledged */
+		h[i].hold = fenced; /* that is, the offset moves here */
 #endif
 		if
-		:: atomic { publish() } /* and acknowledged */
-		:: h[i].hold == fenced /* the loss of the partition was noticed: nothing is published (H17) */
+		:: atomic { publish() } /* and acknowledged by the broker */
+		:: h[i].hold == fenced  /* the loss of the partition was noticed: nothing is published (H17) */
 		fi;
-commit:		atomic { drop() } /* fenced: the commit changes nothing */
+commit:		atomic { drop() } /* a fenced commit changes nothing: the record is with its next owner */
 	} unless { atomic { killed[i] -> killed[i] = false } };
 	goto end_poll
 }
 
-/* A crash ends a handling without another step; a lost partition lets it go on, fenced. Both hand the record to the next. */
-inline giveBack() { if :: h[i].hold == ours -> waiting[h[i].replays].n[h[i].failures]++ :: else fi }
-
-proctype Faults() {
-	byte i, j;
-end:	do
-	:: atomic { faults > 0 && handled ->
-		if :: h[0].hold == ours -> i = 0 :: h[1].hold == ours -> i = 1 fi;
-		faults--; giveBack(); h[i].hold = fenced; i = 0 }
-	:: atomic { faults > 0 && (h[0].hold != none || h[1].hold != none) ->
-		if :: h[0].hold != none -> i = 0 :: h[1].hold != none -> i = 1 fi;
-		faults--; giveBack(); drop(); hangUp(); killed[i] = true;
-		if :: owner == i + 1 -> owner = 0 :: else fi;
-		h[i].gen = 0; h[i].unk = false; h[i].left = 0; h[i].plan = none; i = 0 }
-	od
-}
-
-inline reply(what) {
-	if :: q[j].caller > 0 -> h[q[j].caller - 1].end = what :: else fi;
-	if /* the other one moves up: which place a request takes means nothing */
-	:: j == 0 -> q[0].at = q[1].at; q[0].gen = q[1].gen; q[0].age = q[1].age; q[0].caller = q[1].caller
-	:: else
-	fi;
-	q[1].at = none; q[1].gen = 0; q[1].age = 0; q[1].caller = 0
-}
-
-#define k key[q[j].gen]
-
-/* docs: the provider's contract, at its worst. A key's lifetime counts from its first request, and it is forgotten even
- * while a request with it is in work. A refusal says nothing about other requests with the key. */
-proctype Provider(byte j) {
-end:	do
-	:: atomic { q[j].at == onWire && (k == none || k == idle) -> k = busy; q[j].at = working }
-	:: atomic { q[j].at == onWire && k == busy -> reply(lost) }
-	:: atomic { q[j].at == onWire && (k == charged || k == declined) -> reply(k) }
-	:: atomic { q[j].at == onWire -> reply(refused) } /* 400, 401, 404, 422 */
-	:: atomic { q[j].at == working ->
-		charges[q[j].gen]++;
-		assert(charges[0] + charges[1] <= 1);
-		if :: k == busy -> k = charged :: else fi; reply(charged) }
-	:: atomic { q[j].at == working -> if :: k == busy -> k = declined :: else fi; reply(declined) }
-	:: atomic { q[j].at == working -> if :: k == busy -> k = idle :: else fi; reply(lost) }
-	od
-}
-
-#define older(age, most) age = (age < most -> age + 1 : age)
-#define reply_due(j)     (q[j].at != none && q[j].age == MAXPROC)
-
-/* A tick waits for nobody but the provider, which keeps its longest processing time. */
-proctype Clock() {
-	byte i;
-end:	do
-	:: atomic { !reply_due(0) && !reply_due(1) && (lease > 0 || first <= WINDOW || last <= QUIET || previous <= QUIET
-			|| key[0] != none || key[1] != none || h[0].left > 0 || h[1].left > 0) ->
-		if :: lease > 0 -> lease-- :: else fi;
-		older(first, WINDOW + 1); older(last, QUIET + 1); older(previous, QUIET + 1);
-		do :: i < HANDLERS -> if :: h[i].left > 0 -> h[i].left-- :: else fi; i++ :: else -> break od; i = 0;
-		do :: i < REQUESTS -> if :: q[i].at != none -> q[i].age++ :: else fi; i++ :: else -> break od; i = 0;
-		do :: i < 2 ->
-			if
-			:: key[i] != none && keyAge[i] + 1 < TTL -> keyAge[i]++
-			:: key[i] != none && keyAge[i] + 1 >= TTL -> key[i] = none; keyAge[i] = 0
-			:: else
-			fi; i++
-		:: else -> break od; i = 0 }
-	od
-}
-
-/* deadletter.Replayer: take (a rejected order is opened again under a new key, H4), publish, mark. Taken up again after a
- * crash under the same id. */
-proctype Person() {
-end:	do
-	:: atomic { letter[0] == open && class != declined -> letter[0] = replaying;
-		if :: class == rejected && state == rejected -> state = retryWait; generation++ :: else fi; class = none };
-again:		waiting[1].n[0]++;
-		if
-		:: letter[0] = replayed
-		:: atomic { faults > 0 -> faults-- }; goto again
-		fi
-	od
-}
-
-/* When nothing can happen any more. */
-proctype Rest() {
-	timeout -> assert(!inLog && h[0].hold == none && h[1].hold == none && (state == succeeded || letter[0] == open || letter[1] == open))
-}
+#include "world.pml"
 
 init {
 	atomic {
-		waiting[0].n[0] = RECORDS; confirmed = true;
+		waiting[0].n[0] = 1; confirmed = true;
 		run Handler(0); run Handler(1); run Faults(); run Provider(0); run Provider(1); run Clock(); run Person(); run Rest()
 	}
 }

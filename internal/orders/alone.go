@@ -19,7 +19,7 @@ const (
 type LonelyStore interface {
 	Started(ctx context.Context, topic string, partition int32, committed int64) (times int, err error)
 	BeginAlone(ctx context.Context, topic string, partition int32, offset int64) (tries int, err error)
-	EndAlone(ctx context.Context, topic string, partition int32, offset int64) error
+	EndAlone(ctx context.Context, topic string, partition int32, offset int64, decided bool) error
 }
 
 // PoisonConfig wires a Poison.
@@ -53,7 +53,8 @@ func (p *Poison) Careful(ctx context.Context, topic string, partition int32, com
 }
 
 // Handle notes a lonely message before it is handled, and takes the note back when the process has outlived it. One that
-// did not come back three times is not handled any more, not even decoded.
+// did not come back three times is not handled any more, not even decoded. A message that waits, for the lease of the process
+// that it killed, say, has proved nothing yet: the deaths before still count.
 func (p *Poison) Handle(ctx context.Context, m kafkaclient.Message) error {
 	if !m.Alone {
 		return p.cfg.Next(ctx, m)
@@ -76,7 +77,7 @@ func (p *Poison) Handle(ctx context.Context, m kafkaclient.Message) error {
 	}
 	noted, cancel := context.WithTimeout(context.WithoutCancel(ctx), endAloneWait) // a stop is no death
 	defer cancel()
-	if ended := p.cfg.Store.EndAlone(noted, m.Topic, m.Partition, m.Offset); err == nil && ended != nil {
+	if ended := p.cfg.Store.EndAlone(noted, m.Topic, m.Partition, m.Offset, err == nil); err == nil && ended != nil {
 		return ended
 	}
 	return err

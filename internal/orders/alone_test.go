@@ -32,9 +32,13 @@ func (d *diary) BeginAlone(context.Context, string, int32, int64) (int, error) {
 	return d.tries, d.storeErr
 }
 
-func (d *diary) EndAlone(ctx context.Context, _ string, _ int32, _ int64) error {
-	if ctx.Err() == nil {
+func (d *diary) EndAlone(ctx context.Context, _ string, _ int32, _ int64, decided bool) error {
+	switch {
+	case ctx.Err() != nil:
+	case decided:
 		d.ended++
+	default:
+		d.tries--
 	}
 	return ctx.Err()
 }
@@ -113,5 +117,5 @@ func TestAStopIsNoDeath(t *testing.T) {
 		return ctx.Err()
 	}})
 	require.ErrorIs(t, guard.Handle(ctx, kafkaclient.Message{Alone: true}), context.Canceled)
-	require.Equal(t, 1, d.ended)
+	require.Zero(t, d.tries)
 }

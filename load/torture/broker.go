@@ -152,7 +152,10 @@ func (*scriptedKafka) session() int { return 6000 } // a real broker takes no sh
 
 func (k *scriptedKafka) kill(n int) error { return k.run("kill", n) }
 
-func (k *scriptedKafka) restart(n int) error { return k.run("restart", n) }
+// restart tries again: a script may look for the new process before it is there.
+func (k *scriptedKafka) restart(n int) error {
+	return await(context.Background(), 2*time.Minute, func() error { return k.run("restart", n) })
+}
 
 func (k *scriptedKafka) freeze(n int) error { return k.run("freeze", n) }
 

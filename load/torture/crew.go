@@ -75,7 +75,7 @@ func (s *stage) raise(ctx context.Context) error {
 	}
 	for _, i := range s.crew {
 		var err error
-		if i.baseline, i.busyline, err = i.weigh(ctx); err != nil {
+		if i.atStart, err = i.weigh(ctx); err != nil {
 			return err
 		}
 	}

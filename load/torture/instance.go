@@ -4,12 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -21,7 +16,6 @@ const (
 	stopWithin   = 10 * time.Second // the promise
 	stopSlack    = 2 * time.Second  // for a machine that is busy with other things
 	restartPause = 300 * time.Millisecond
-	maxPeakKB    = 200 << 10
 )
 
 // instance is a place for one `billing serve`, with network links of its own. Its process comes and goes.
@@ -42,8 +36,7 @@ type instance struct {
 	changed chan struct{} // a token when wanted changed
 	ending  bool          // the process is ended by us
 
-	baseline usage // of the first process, before any order
-	busyline int   // its goroutines
+	atStart weight // of the first process, before any order
 }
 
 // keep runs a process while one is wanted, as an orchestrator does. A process that ends by itself once it served is a
@@ -185,44 +178,6 @@ func (i *instance) addr() string {
 	}
 	addr, _ := lines[len(lines)-1]["http"].(string)
 	return addr
-}
-
-// metric reads one figure without labels.
-func (i *instance) metric(ctx context.Context, name string) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+i.addr()+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(res.Body); err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(text.String()) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			return strconv.ParseFloat(strings.TrimSpace(value), 64)
-		}
-	}
-	return 0, errors.New("no metric " + name)
-}
-
-// weigh is what the process holds now.
-func (i *instance) weigh(ctx context.Context) (u usage, goroutines int, err error) {
-	p := i.running()
-	if p == nil {
-		return u, 0, fmt.Errorf("%s does not run", i.name)
-	}
-	if u, err = usageOf(p.cmd.Process.Pid); err != nil {
-		return u, 0, err
-	}
-	n, err := i.metric(ctx, "go_goroutines")
-	return u, int(n), err
 }
 
 // links are all of the instance's, by the names that faults have.

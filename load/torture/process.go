@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -60,26 +58,4 @@ func (p *process) stop(within time.Duration) (time.Duration, error) {
 		p.kill()
 		return within, fmt.Errorf("did not end within %s of SIGTERM", within)
 	}
-}
-
-// usage is what the kernel says of a process.
-type usage struct{ files, peakKB int }
-
-func usageOf(pid int) (u usage, err error) {
-	dir := "/proc/" + strconv.Itoa(pid)
-	files, err := os.ReadDir(dir + "/fd")
-	if err != nil {
-		return u, err
-	}
-	status, err := os.ReadFile(dir + "/status")
-	if err != nil {
-		return u, err
-	}
-	u.files = len(files)
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			u.peakKB, err = strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")))
-		}
-	}
-	return u, err
 }

@@ -94,31 +94,6 @@ func (s *stage) judge(ctx context.Context, events []loadgen.Event, commits []ver
 	return verdict.Of(evidence), evidence, err
 }
 
-// Bounds of what an instance may hold at rest above what it held at its start: idle connections to the provider and the
-// database, each with its goroutines, are not yet closed.
-const (
-	moreFiles      = concurrency + 24
-	moreGoroutines = 4*concurrency + 48
-	filesPerBroker = 12 // the clients of an instance, two connections each
-)
-
-// weighAtRest looks for leaks.
-func (s *stage) weighAtRest(ctx context.Context) {
-	for _, i := range s.crew {
-		u, goroutines, err := i.weigh(ctx)
-		switch {
-		case err != nil:
-			s.times.problem("%s cannot be weighed: %v", i.name, err)
-		case u.files > i.baseline.files+moreFiles+filesPerBroker*len(s.kafka.addresses()):
-			s.times.problem("%s has %d files open at rest, %d at its start", i.name, u.files, i.baseline.files)
-		case goroutines > i.busyline+moreGoroutines:
-			s.times.problem("%s has %d goroutines at rest, %d at its start", i.name, goroutines, i.busyline)
-		case u.peakKB > maxPeakKB:
-			s.times.problem("%s took %d MB at its peak", i.name, u.peakKB>>10)
-		}
-	}
-}
-
 // stopAll stops the instances, in a world where nothing is broken, and sees that nothing of them is left.
 func (s *stage) stopAll(ctx context.Context) {
 	var all sync.WaitGroup

@@ -34,7 +34,7 @@ func (s *stage) sell(ctx context.Context, began time.Time) ([]loadgen.Event, err
 			}
 		})
 	}
-	flush, cancel := context.WithTimeout(ctx, time.Minute)
+	flush, cancel := context.WithTimeout(ctx, 3*time.Minute) // two brokers of three may be on their way back
 	defer cancel()
 	if err := s.client.Flush(flush); err != nil {
 		return events, fmt.Errorf("the broker did not acknowledge all orders: %w", err)

@@ -22,15 +22,20 @@ func (s *Store) BeginAlone(ctx context.Context, topic string, partition int32, o
 		ON CONFLICT (topic, partition, "offset") DO UPDATE SET tries = r.tries + 1 RETURNING tries`, topic, partition, offset)
 }
 
-// EndAlone notes that the process has outlived the record.
-func (s *Store) EndAlone(ctx context.Context, topic string, partition int32, offset int64) error {
+// EndAlone notes that the process has outlived the record. With its fate decided the record is forgotten; else, while it
+// waits for the lease of the process that died, only this try is: the deaths before it still count.
+func (s *Store) EndAlone(ctx context.Context, topic string, partition int32, offset int64, decided bool) error {
 	return s.patiently(ctx, "note the end of a lonely record", func(ctx context.Context, db session) error {
-		_, err := db.Exec(ctx, `DELETE FROM lonely_records WHERE topic = $1 AND partition = $2 AND "offset" = $3`, topic, partition, offset)
+		sql := `UPDATE lonely_records SET tries = tries - 1 WHERE topic = $1 AND partition = $2 AND "offset" = $3`
+		if decided {
+			sql = `DELETE FROM lonely_records WHERE topic = $1 AND partition = $2 AND "offset" = $3`
+		}
+		_, err := db.Exec(ctx, sql, topic, partition, offset)
 		return err
 	})
 }
 
-// countAlone may count once too often when an answer is lost: then a record is tried alone once less.
+// countAlone may count once too often when an answer is lost, and EndAlone once too little: a try more or less.
 func (s *Store) countAlone(ctx context.Context, op, sql string, args ...any) (n int, err error) {
 	err = s.patiently(ctx, op, func(ctx context.Context, db session) error {
 		rows, err := db.Query(ctx, sql, args...)

@@ -24,7 +24,10 @@ func TestStartsInARowAndLonelyRecords(t *testing.T) { // H15
 	}
 	require.Equal(t, []int{1, 2}, []int{begin(8), begin(8)})
 	require.Equal(t, 1, begin(9), "another record")
-	require.NoError(t, s.EndAlone(t.Context(), "orders", 0, 9))
+	require.NoError(t, s.EndAlone(t.Context(), "orders", 0, 9, true))
 	require.Equal(t, 1, begin(9), "it was outlived")
+	require.Equal(t, 2, begin(9))
+	require.NoError(t, s.EndAlone(t.Context(), "orders", 0, 9, false))
+	require.Equal(t, 2, begin(9), "it waited: only that try is taken back")
 	require.Equal(t, 3, begin(8), "the others are not forgotten meanwhile")
 }
