@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -140,7 +141,14 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background.Go(func() error { return person.server.Run(life) })
 	background.Go(func() error { return sweeper.Run(life) })
 	background.Go(func() error { return gauges.run(life, sources) })
-	stop.add("store, relay, dead letters and HTTP", func(context.Context) error { endLife(); return background.Wait() })
+	background.Go(func() error { return topics.watch(life, reader, ladder, log) })
+	stop.add("store, relay, dead letters and HTTP", func(context.Context) error {
+		endLife()
+		if ended := background.Wait(); !errors.Is(err, ended) { // else it is why the service stops, and said already
+			return ended
+		}
+		return nil
+	})
 
 	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(), "fault_policy", policy)
 	if opt.ready != nil {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/retry"
 )
@@ -63,26 +61,6 @@ func findTopics(ctx context.Context, admin *kafkaclient.Admin, names []string) (
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-}
-
-// topicIDs are the present incarnations of our topics.
-type topicIDs map[string]uuid.UUID
-
-// id of a topic; for a name that is not ours, which only a forged header has, one that follows from the name.
-func (t topicIDs) id(topic string) uuid.UUID {
-	if id, ok := t[topic]; ok {
-		return id
-	}
-	return uuid.NewSHA1(uuid.Nil, []byte(topic))
-}
-
-// incarnations are the topics whose offsets the groups have committed.
-func (t topicIDs) incarnations(l retry.Ladder) map[string]uuid.UUID {
-	ids := map[string]uuid.UUID{l.Main(): t[l.Main()]}
-	for _, tier := range l.Tiers() {
-		ids[tier.Topic] = t[tier.Topic]
-	}
-	return ids
 }
 
 // refuseLeftTiers looks for retry topics of other delays that still hold orders: nobody would read them (hazard H7).

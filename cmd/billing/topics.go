@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -143,7 +144,8 @@ func newTopicsAcceptCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "accept", Short: "Take topics that were created again as they are now", Args: cobra.NoArgs,
 		Long: "A topic that was deleted and created again starts at offset 0: what was committed, and what waited there, is gone. `serve` refuses to start then.\n" +
-			"Find out what was lost (`billing reconcile` compares with the provider), then accept.",
+			"Find out what was lost (`billing reconcile` compares with the provider), stop all instances, then accept: the groups begin with the\n" +
+			"first record that the topic holds.",
 		Example: "  billing topics accept",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(slices.Concat(needsKafka, needsDatabase))
@@ -161,16 +163,40 @@ func newTopicsAcceptCommand() *cobra.Command {
 				return err
 			}
 			defer closeStore()
-			changed, err := store.AcceptTopics(cmd.Context(), ids.incarnations(cfg.ladder()))
-			for _, name := range changed {
-				fmt.Fprintln(cmd.OutOrStdout(), "accepted", name)
-			}
-			if err == nil && len(changed) == 0 {
-				fmt.Fprintln(cmd.OutOrStdout(), "nothing to accept")
-			}
-			return err
+			return acceptTopics(cmd, cfg, reader.Admin, store, ids)
 		},
 	}
+}
+
+// acceptTopics rewinds first: an instance that had not noticed may have committed into the new topic what it had read of
+// the old one, and records below that would never be read.
+func acceptTopics(cmd *cobra.Command, cfg Config, admin *kafkaclient.Admin, store *pgstore.Store, ids topicIDs) error {
+	ctx, ladder := cmd.Context(), cfg.ladder()
+	err := store.KnowTopics(ctx, ids.incarnations(ladder))
+	other, recreated := errors.AsType[*pgstore.RecreatedError](err)
+	if err != nil && !recreated {
+		return err
+	}
+	if !recreated {
+		fmt.Fprintln(cmd.OutOrStdout(), "nothing to accept")
+		return nil
+	}
+	groups := map[string]string{ladder.Main(): cfg.Group}
+	for _, t := range ladder.Tiers() {
+		groups[t.Topic] = t.Group
+	}
+	for _, name := range other.Topics {
+		if err := admin.Rewind(ctx, groups[name], name); err != nil {
+			return err
+		}
+	}
+	if err := store.AcceptTopics(ctx, ids.incarnations(ladder)); err != nil {
+		return err
+	}
+	for _, name := range other.Topics {
+		fmt.Fprintln(cmd.OutOrStdout(), "accepted", name)
+	}
+	return nil
 }
 
 // openStore is the store for commands, which neither claim nor settle.

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"example.com/billing/internal/testkit"
 )
 
 // refusesToStart runs `billing serve` and expects it to end by itself with the code, naming all that is said.
@@ -176,4 +179,46 @@ func TestRecreatedTopicRefusesTheStart(t *testing.T) {
 	o := w.newOrder()
 	w.produce(o)
 	w.awaitCharged(o)
+}
+
+// H11, while it is read: the service ends rather than go on at an offset that means nothing, also when it had committed there.
+func TestTopicRecreatedWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	i := w.start()
+	before := make([]order, 9)
+	for n := range before {
+		before[n] = w.newOrder()
+	}
+	w.produce(before...)
+	w.awaitCharged(before...)
+	i.ended = true // by itself, some time after this
+	_, err := w.kafka.Admin.DeleteTopic(t.Context(), w.main)
+	require.NoError(t, err)
+	w.await(func() bool {
+		return strings.Contains(w.run(nil, "topics", "plan", "--partitions", "3").out, "create "+w.main+":")
+	}, "the topic is gone")
+	w.mustRun("topics", "apply", "--partitions", "3")
+	w.kafka.Client.PurgeTopicsFromClient(w.main)
+	after := w.newOrder()
+	w.produce(after)
+	testkit.Receive(t, i.exited, "the service to end")
+	require.Equal(t, 1, i.cmd.ProcessState.ExitCode())
+	require.Regexp(t, "was created again while it was read|run backwards", i.log.text())
+
+	_, err = w.kafka.Admin.CommitOffsets(t.Context(), w.group, wholeTopic(w.main, 3, 2)) // as one may have that had not noticed
+	require.NoError(t, err)
+	w.refusesToStart(nil, 1, w.main, "billing topics accept")
+	w.mustRun("topics", "accept")
+	w.start()
+	w.awaitCharged(after)
+}
+
+// wholeTopic is the same offset in each partition.
+func wholeTopic(topic string, partitions int32, at int64) kadm.Offsets {
+	offsets := kadm.Offsets{}
+	for p := range partitions {
+		offsets.AddOffset(topic, p, at, -1)
+	}
+	return offsets
 }

@@ -38,21 +38,11 @@ func (s *Store) KnowTopics(ctx context.Context, ids map[string]uuid.UUID) error 
 	return nil
 }
 
-// AcceptTopics takes the incarnations as they are, and returns the names of those that were others before.
-func (s *Store) AcceptTopics(ctx context.Context, ids map[string]uuid.UUID) (changed []string, err error) {
-	before, err := s.writeTopics(ctx, `SELECT $1::text[], $2::uuid[]`, ids)
-	if err != nil {
-		return nil, err
-	}
-	_, err = s.writeTopics(ctx, `INSERT INTO known_topics (name, topic_id) SELECT * FROM unnest($1::text[], $2::uuid[])
+// AcceptTopics takes the incarnations as they are.
+func (s *Store) AcceptTopics(ctx context.Context, ids map[string]uuid.UUID) error {
+	_, err := s.writeTopics(ctx, `INSERT INTO known_topics (name, topic_id) SELECT * FROM unnest($1::text[], $2::uuid[])
 		ON CONFLICT (name) DO UPDATE SET topic_id = excluded.topic_id, accepted_at = now()`, ids)
-	for name, id := range before {
-		if ids[name] != id {
-			changed = append(changed, name)
-		}
-	}
-	slices.Sort(changed)
-	return changed, err
+	return err
 }
 
 // writeTopics runs the statement and reads what is known of the names afterwards.

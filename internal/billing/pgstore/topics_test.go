@@ -19,8 +19,6 @@ func TestTopicsAreKnownByTheirIncarnation(t *testing.T) { // H11
 	require.Equal(t, []string{"orders.retry"}, recreated.Topics)
 	require.ErrorContains(t, err, "billing topics accept")
 
-	changed, err := s.AcceptTopics(t.Context(), again)
-	require.NoError(t, err)
-	require.Equal(t, []string{"orders.retry"}, changed)
+	require.NoError(t, s.AcceptTopics(t.Context(), again))
 	require.NoError(t, s.KnowTopics(t.Context(), again))
 }

@@ -84,7 +84,7 @@ func NewConsumer(cfg ConsumerConfig) (*Consumer, error) {
 // pollWait is how long one poll waits for a message; commands of other goroutines wait no longer than that.
 const pollWait = 200 * time.Millisecond
 
-// Run polls until ctx is done, then waits for the handlers within the drain time, commits and leaves the group. It keeps
+// Run polls until ctx is done or it fails, then waits for the handlers within the drain time, commits and leaves the group. It keeps
 // polling whatever happens: nothing ever sleeps while it holds the poll loop.
 func (c *Consumer) Run(ctx context.Context) error {
 	rebalance := func(client *kafka.Consumer, ev kafka.Event) error { return c.rebalance(ctx, client, ev) }
@@ -95,27 +95,24 @@ func (c *Consumer) Run(ctx context.Context) error {
 	stored := make(chan struct{})
 	go func() { defer close(stored); c.storeLoop(storing) }()
 
-	for ctx.Err() == nil {
+	var failed error
+	for ctx.Err() == nil && failed == nil {
 		c.resume()
 		if c.waitForRoom(ctx) {
 			c.pauseAll()
 		}
-		if err := c.handle(c.client.Poll(int(pollWait.Milliseconds()))); err != nil {
-			stopStoring()
-			<-stored
-			return err
-		}
+		failed = c.handle(c.client.Poll(int(pollWait.Milliseconds())))
 	}
 	stopStoring()
 	<-stored
-	return c.shutDown()
+	return errors.Join(failed, c.shutDown())
 }
 
-// handle takes one event of the client. Only a fatal error ends the consumer.
+// handle takes one event of the client. Only a fatal error, or a topic that is not the same any more, ends the consumer.
 func (c *Consumer) handle(ev kafka.Event) error {
 	switch e := ev.(type) {
 	case *kafka.Message:
-		c.take(e)
+		return c.take(e)
 	case kafka.Error:
 		if e.IsFatal() {
 			return fmt.Errorf("consumer of %s: %w", c.cfg.Topic, e)
@@ -147,15 +144,20 @@ func isCode(err error, code kafka.ErrorCode) bool {
 	return ok && ke.Code() == code
 }
 
-// take accepts a received record and starts it, unless an earlier one of its key is unfinished.
-func (c *Consumer) take(km *kafka.Message) {
+// take accepts a received record and starts it, unless an earlier one of its key is unfinished. Offsets that run backwards
+// are those of another topic of this name, or of one that lost records with a broker: going on would leave out what
+// stands below (hazard H11).
+func (c *Consumer) take(km *kafka.Message) error {
 	m := fromKafka(km, c.cfg.Topic)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.parts[m.Partition]
-	if p == nil || m.Offset < p.next {
-		c.cfg.Log.Error("unexpected record, not handled", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset)
-		return // of no assignment of ours, or offsets that run backwards: the topic was created again under us
+	if p == nil {
+		c.cfg.Log.Error("record of a partition that is not assigned, not handled", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset)
+		return nil
+	}
+	if m.Offset < p.next {
+		return fmt.Errorf("offsets of %s[%d] run backwards, from %d to %d: the topic was created again or has lost records", m.Topic, m.Partition, p.next, m.Offset)
 	}
 	it, first := p.enqueue(m, c.seed, c.cfg.Counts == nil || c.cfg.Counts(m))
 	c.unfinished++
@@ -166,6 +168,7 @@ func (c *Consumer) take(km *kafka.Message) {
 	if c.cfg.Due != nil && p.unfinished >= c.cfg.Window {
 		c.pause(p, "waiting")
 	}
+	return nil
 }
 
 func (it *item) size() int64 { return int64(len(it.msg.Key)+len(it.msg.Value)) + 512 }
