@@ -37,13 +37,15 @@ func (r *standingRow) columns() []any {
 }
 
 // readStandings reads what stands in the way, and returns those that nothing stands in the way of: the row has vanished, or
-// can be claimed by now. A row that carries our own claim id was claimed by us in a try whose answer was lost.
+// can be claimed by now. A row that carries our own claim id was claimed by us in a try whose answer was lost. Claims that
+// have stood for a whole lease are ended.
 func (s *Store) readStandings(rest map[uuid.UUID]*claimJob, started time.Time) (left []*claimJob, err error) {
 	ids := make(uuids, 0, len(rest))
 	for id := range rest {
 		ids = append(ids, id)
 	}
 	told := make(map[uuid.UUID]bool, len(rest))
+	inTheWay := make(map[uuid.UUID]uuid.UUID)
 	err = s.patiently(context.Background(), "read what stands in the way of a claim", func(ctx context.Context, db session) error {
 		rows, err := db.Query(ctx, readStandingsSQL, ids)
 		if err != nil {
@@ -53,16 +55,35 @@ func (s *Store) readStandings(rest map[uuid.UUID]*claimJob, started time.Time) (
 		_, err = pgx.ForEachRow(rows, r.columns(), func() error {
 			j := rest[r.orderID]
 			j.out, told[r.orderID] = s.told(j.in, &r, started)
+			if st := j.out.standing; st != nil && st.SameContent && st.State == billing.InFlight {
+				inTheWay[r.orderID] = *r.claimID
+			}
 			return nil
 		})
 		return err
 	})
+	if err == nil {
+		err = s.endOutlived(inTheWay, told)
+	}
 	for id, j := range rest {
 		if !told[id] {
 			left = append(left, j)
 		}
 	}
 	return left, err
+}
+
+// endOutlived ends the claims that have been in the way for longer than a lease; their orders count as not told.
+func (s *Store) endOutlived(claims map[uuid.UUID]uuid.UUID, told map[uuid.UUID]bool) error {
+	now := s.cfg.Clock()
+	for order, claim := range claims {
+		if s.outwait.seen(claim, s.cfg.Lease+sendMargin, now) {
+			told[order] = false
+		} else {
+			delete(claims, order)
+		}
+	}
+	return s.endLeases(claims)
 }
 
 // told is the result that the row allows; ok is false when it allows to claim it again.

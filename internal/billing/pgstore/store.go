@@ -45,6 +45,7 @@ type Store struct {
 	claims  *batcher[uuid.UUID, claimRequest, claimResult]
 	settles *batcher[uuid.UUID, settleRequest, bool]
 	fates   *batcher[billing.Origin, Fate, struct{}]
+	outwait outwait
 }
 
 // New checks that a claim leaves time to send: the request must have ended before the lease does (hazard H1).
@@ -61,7 +62,7 @@ func New(cfg Config) (*Store, error) {
 	if cfg.EventWritten == nil {
 		cfg.EventWritten = func() {}
 	}
-	s := &Store{cfg: cfg, pool: cfg.Pool}
+	s := &Store{cfg: cfg, pool: cfg.Pool, outwait: outwait{first: map[uuid.UUID]time.Time{}}}
 	s.claims = newBatcher(maxBatch, claimRequest.key, s.claimBatch)
 	s.claims.orphaned = s.release
 	s.settles = newBatcher(maxBatch, settleRequest.key, s.settleBatch)
