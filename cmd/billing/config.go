@@ -29,7 +29,7 @@ type Config struct {
 	KafkaSASLUsername     string `envconfig:"KAFKA_SASL_USERNAME" example:"billing" doc:"account at the brokers"`
 	KafkaSASLPassword     string `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" file:"true" example:"…" doc:"its password"`
 	KafkaSSLCA            string `envconfig:"KAFKA_SSL_CA" example:"/etc/ssl/kafka-ca.pem" doc:"certificate to trust, a path or the PEM itself"`
-	KafkaExtra            string `envconfig:"KAFKA_EXTRA" example:"client.rack=a" doc:"key=value,… for the client; refused where it would break a promise"`
+	KafkaExtra            string `envconfig:"KAFKA_EXTRA" example:"group.instance.id=billing-0" doc:"key=value,… for the client; refused where it would break a promise"`
 
 	Topic       string          `envconfig:"TOPIC" default:"orders.confirmed" example:"orders.confirmed" doc:"main topic; retry and dead-letter topics follow from it"`
 	Group       string          `envconfig:"GROUP" default:"billing-order-confirmed" example:"billing-order-confirmed" doc:"consumer group; the retry groups add -retry-5s, …"`

@@ -58,3 +58,20 @@ func TestRebalanceInTheMiddleOfCharges(t *testing.T) {
 	w.nowhere()
 	first.stop()
 }
+
+// Static membership is a setting of the client: an instance that died and is back at once has its partitions back at once,
+// long before the session of the dead one ends.
+func TestStaticMemberIsBackAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "BILLING_KAFKA_EXTRA=session.timeout.ms=30000,group.instance.id=billing-0")
+	first, o := w.start(), w.newOrder()
+	w.produce(o)
+	w.awaitCharged(o)
+	first.kill9()
+	back := time.Now()
+	w.start()
+	o = w.newOrder()
+	w.produce(o)
+	w.awaitCharged(o)
+	require.Less(t, time.Since(back), 20*time.Second)
+}

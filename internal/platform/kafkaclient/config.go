@@ -38,6 +38,10 @@ var promises = map[string]string{
 	"isolation.level":                       "aborted transactions are not orders",
 	"partition.assignment.strategy":         "one strategy in a group",
 	"message.timeout.ms":                    "a publish waits a bounded time",
+	"delivery.timeout.ms":                   "a publish waits a bounded time",
+	"transactional.id":                      "a publish counts when it is acknowledged, there are no transactions here",
+	"group.protocol":                        "assignments follow the classic protocol",
+	"metadata.broker.list":                  "set BILLING_KAFKA_BROKERS instead",
 }
 
 // ParseExtra reads key=value pairs, comma-separated.
@@ -50,6 +54,9 @@ func ParseExtra(text string) (map[string]string, error) {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
 			return nil, fmt.Errorf("%q is not key=value", pair)
+		}
+		if strings.HasPrefix(key, "go.") {
+			return nil, fmt.Errorf("%s cannot be set: it is the Go client's own", key)
 		}
 		if why, refused := promises[key]; refused {
 			return nil, fmt.Errorf("%s cannot be set: %s", key, why)
@@ -98,8 +105,10 @@ func (c Config) with(own kafka.ConfigMap) *kafka.ConfigMap {
 
 // consumerConfig: auto-commit commits only what was stored, from the client's own thread, on its interval, at a
 // revocation and at the close; a commit of our own can block for ever without a broker. docs/adr has the measurements.
-func (c Config) consumerConfig(group, instanceID string) *kafka.ConfigMap {
-	own := kafka.ConfigMap{
+//
+// Membership is dynamic; with group.instance.id among the extras it is static, in each of the instance's groups.
+func (c Config) consumerConfig(group string) *kafka.ConfigMap {
+	return c.with(kafka.ConfigMap{
 		"group.id":                      group,
 		"enable.auto.commit":            true,
 		"auto.commit.interval.ms":       1000,
@@ -113,11 +122,7 @@ func (c Config) consumerConfig(group, instanceID string) *kafka.ConfigMap {
 		"fetch.queue.backoff.ms":        5,                          // the default of 1 s costs two thirds of the throughput
 		"queued.max.messages.kbytes":    cmp.Or(c.PrefetchKB, 8192), // the default of 64 MB per consumer is memory for nothing
 		"fetch.wait.max.ms":             500,
-	}
-	if instanceID != "" {
-		own["group.instance.id"] = instanceID
-	}
-	return c.with(own)
+	})
 }
 
 func (c Config) producerConfig() *kafka.ConfigMap {

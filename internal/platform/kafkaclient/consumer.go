@@ -23,13 +23,12 @@ type Gate interface {
 
 // ConsumerConfig wires a consumer of one topic.
 type ConsumerConfig struct {
-	Client     Config
-	Topic      string
-	Group      string
-	InstanceID string        // static membership; empty: dynamic
-	Slots      chan struct{} // bounds the messages in handlers, shared by the consumers of an instance
-	Gate       Gate
-	Handler    Handler
+	Client  Config
+	Topic   string
+	Group   string
+	Slots   chan struct{} // bounds the messages in handlers, shared by the consumers of an instance
+	Gate    Gate
+	Handler Handler
 	// Due is when a message may be handled; nil: at once. With Due, partitions wait apart from each other.
 	Due func(m Message) time.Time
 	// Window bounds the unfinished messages in memory: of the consumer, or of each partition with Due.
@@ -74,7 +73,7 @@ func NewConsumer(cfg ConsumerConfig) (*Consumer, error) {
 	if cfg.Handler == nil || cfg.Slots == nil || cfg.Gate == nil || cfg.Window <= 0 || cfg.WindowBytes <= 0 {
 		return nil, errors.New("kafkaclient: a consumer needs a handler, slots, a gate and a window")
 	}
-	client, err := kafka.NewConsumer(cfg.Client.consumerConfig(cfg.Group, cfg.InstanceID))
+	client, err := kafka.NewConsumer(cfg.Client.consumerConfig(cfg.Group))
 	if err != nil {
 		return nil, fmt.Errorf("consumer of %s: %w", cfg.Topic, err)
 	}
