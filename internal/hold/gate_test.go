@@ -3,7 +3,9 @@ package hold
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -53,52 +55,57 @@ func TestEnter(t *testing.T) {
 	leave()
 }
 
-func TestEveryoneRunsWhenTheLineOpens(t *testing.T) {
-	l, _ := newTestLine(t, failure.Hold)
-	l.cfg.ProbeMin, l.cfg.ProbeMax = time.Hour, time.Hour
-	fail(l, "a", failure.DatabaseDown)
-	entered := make(chan error)
-	for range 20 {
+// enterAll lets so many callers wait at the line, and returns when they do. got counts those that have entered.
+func enterAll(t *testing.T, l *Line, n int) (got *atomic.Int64) {
+	t.Helper()
+	got = new(atomic.Int64)
+	for range n {
 		go func() {
-			_, err := l.Enter(t.Context())
-			entered <- err
+			if _, err := l.Enter(t.Context()); err == nil {
+				got.Add(1)
+			}
 		}()
 	}
-	charge(l, "b")
-	for range 20 {
-		require.NoError(t, <-entered)
-	}
+	synctest.Wait()
+	require.Zero(t, got.Load())
+	return got
+}
+
+func TestEveryoneRunsWhenTheLineOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newTestLine(t, failure.Hold)
+		fail(l, "a", failure.DatabaseDown)
+		entered := enterAll(t, l, 20)
+		charge(l, "b")
+		synctest.Wait()
+		require.EqualValues(t, 20, entered.Load())
+	})
 }
 
 // While the operator's switch is on nobody enters, not even a probe of a fault that held the line before and holds it after.
 func TestPauseHasNoProbes(t *testing.T) {
-	l, _ := newTestLine(t, failure.Hold)
-	var shown []string
-	l.cfg.OnTransition = func(r failure.Reason, on bool) { shown = append(shown, fmt.Sprint(r, " ", on)) }
-	l.Pause(true)
-	l.Pause(true)
-	fail(l, "a", failure.DatabaseDown) // was under way
-	require.Equal(t, failure.OperatorPause, held(l))
-	entered := make(chan func())
-	go func() {
-		leave, err := l.Enter(context.Background())
-		if err == nil {
-			entered <- leave
-		}
-	}()
-	select {
-	case <-entered:
-		t.Fatal("a probe while paused")
-	case <-time.After(50 * time.Millisecond): // longer than ten probe waits
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newTestLine(t, failure.Hold)
+		var shown []string
+		l.cfg.OnTransition = func(r failure.Reason, on bool) { shown = append(shown, fmt.Sprint(r, " ", on)) }
+		l.Pause(true)
+		l.Pause(true)
+		fail(l, "a", failure.DatabaseDown) // was under way
+		require.Equal(t, failure.OperatorPause, held(l))
+		entered := enterAll(t, l, 2)
+		time.Sleep(time.Hour) //nolint:forbidigo // of the bubble's clock: a probe is due
+		synctest.Wait()
+		require.Zero(t, entered.Load())
 
-	l.Pause(false)
-	require.Equal(t, failure.DatabaseDown, held(l))
-	leave := <-entered
-	charge(l, "b")
-	leave()
-	require.Empty(t, held(l))
-	require.Equal(t, []string{"operator_pause true", "database_down true", "operator_pause false", "database_down false"}, shown)
+		l.Pause(false)
+		synctest.Wait()
+		require.Equal(t, failure.DatabaseDown, held(l))
+		require.EqualValues(t, 1, entered.Load(), "the probe")
+		charge(l, "b")
+		synctest.Wait()
+		require.EqualValues(t, 2, entered.Load())
+		require.Equal(t, []string{"operator_pause true", "database_down true", "operator_pause false", "database_down false"}, shown)
+	})
 }
 
 // A claim may meet the switch before it was read; neither a success that was under way nor any other message ends the pause.
@@ -116,25 +123,18 @@ func TestARefusedClaimPauses(t *testing.T) {
 
 // Who waits for a probe when the switch is turned on waits for the switch from then on.
 func TestPauseReachesThoseWhoWait(t *testing.T) {
-	l, _ := newTestLine(t, failure.Hold)
-	l.cfg.ProbeMin, l.cfg.ProbeMax = time.Hour, time.Hour
-	fail(l, "a", failure.DatabaseDown)
-	entered := make(chan error)
-	for range 20 {
-		go func() {
-			_, err := l.Enter(t.Context())
-			entered <- err
-		}()
-	}
-	l.Pause(true)
-	charge(l, "b") // the fault is over, the pause is not
-	select {
-	case <-entered:
-		t.Fatal("entered while paused")
-	case <-time.After(50 * time.Millisecond):
-	}
-	l.Pause(false)
-	for range 20 {
-		require.NoError(t, <-entered)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newTestLine(t, failure.Hold)
+		fail(l, "a", failure.DatabaseDown)
+		entered := enterAll(t, l, 20)
+		l.Pause(true)
+		synctest.Wait()
+		time.Sleep(time.Hour) //nolint:forbidigo // of the bubble's clock: a probe is due
+		charge(l, "b")        // the fault is over, the pause is not
+		synctest.Wait()
+		require.Zero(t, entered.Load())
+		l.Pause(false)
+		synctest.Wait()
+		require.EqualValues(t, 20, entered.Load())
+	})
 }
