@@ -14,6 +14,7 @@ import (
 	"example.com/billing/internal/billing/httpprovider"
 	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/fleet"
 	"example.com/billing/internal/hold"
 	"example.com/billing/internal/orders"
 	"example.com/billing/internal/outbox"
@@ -114,8 +115,17 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 
 	// What arrives: the main topic and the tiers, each with a consumer of its own.
 	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Router: router, Ladder: ladder, Window: int64(window(cfg)), Clock: clock})
-	consumers, err := newConsumers(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, guard.Handle), log)
+	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, guard.Handle), log)
 	if err != nil {
+		return err
+	}
+
+	// What the other instances do, and an operator tells all of them.
+	instance, err := fleet.New(fleet.Config{LeaveAfter: cfg.LeaveAfter, Clock: clock, Log: log}, pool, line)
+	if err != nil {
+		return err
+	}
+	if err := instance.Look(ctx); err != nil { // started while paused, it is paused from the start
 		return err
 	}
 
@@ -124,7 +134,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, consumers, metrics, log})
+	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, instance, metrics, log})
 	if err != nil {
 		return err
 	}
@@ -132,7 +142,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	sources := gaugeSources{ladder, consumers, reader, relay, person.list, store, topics, log}
+	sources := gaugeSources{ladder, crew, instance, reader, relay, person.list, store, topics, log}
 	gauges := registerGauges(metrics, sources)
 
 	background.Go(func() error { return store.Run(life) })
@@ -141,6 +151,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background.Go(func() error { return person.server.Run(life) })
 	background.Go(func() error { return sweeper.Run(life) })
 	background.Go(func() error { return gauges.run(life, sources) })
+	background.Go(func() error { return instance.Run(life) })
 	background.Go(func() error { return topics.watch(life, reader, ladder, log) })
 	stop.add("store, relay, dead letters and HTTP", func(context.Context) error {
 		endLife()
@@ -154,7 +165,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if opt.ready != nil {
 		opt.ready(person.server.Addr())
 	}
-	return runConsumers(ctx, life, consumers, person)
+	return consume(ctx, life, crew, instance, person)
 }
 
 // ledger keeps fates under the ids of the topics.

@@ -52,6 +52,7 @@ type Config struct {
 	Lease       time.Duration    `envconfig:"LEASE" default:"15s" example:"15s" doc:"how long a claim may work on an order"`
 	KeyMargin   time.Duration    `envconfig:"KEY_MARGIN" default:"4h" example:"4h" doc:"a key is not sent again this long before its lifetime ends"`
 	MaxAge      optionalDuration `envconfig:"MAX_AGE" default:"off" example:"72h" doc:"orders older than this are not charged any more; off: all are"`
+	LeaveAfter  time.Duration    `envconfig:"LEAVE_AFTER" default:"2m" example:"2m" doc:"an instance that is held for so long while another one works leaves the consumer groups to it"`
 	StopTimeout time.Duration    `envconfig:"STOP_TIMEOUT" default:"10s" example:"10s" doc:"a stop takes no longer"`
 
 	ReplayTargets []string `envconfig:"REPLAY_TARGETS" example:"orders.confirmed.retry-5s,orders.confirmed" doc:"topics that dead letters may be replayed to; default: first tier, main topic"`
@@ -225,6 +226,9 @@ func (c *Config) checkNumbers(bad func(name, format string, args ...any)) {
 	}
 	if c.StopTimeout < 3*time.Second {
 		bad("StopTimeout", "%s is shorter than 3s", c.StopTimeout)
+	}
+	if c.LeaveAfter < time.Second {
+		bad("LeaveAfter", "%s is shorter than 1s", c.LeaveAfter)
 	}
 	if c.MaxAge < 0 {
 		bad("MaxAge", "%s is negative", time.Duration(c.MaxAge))

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/billing/internal/billing/pgstore"
+	"example.com/billing/internal/fleet"
 	"example.com/billing/internal/hold"
 	"example.com/billing/internal/orders"
 	"example.com/billing/internal/platform/kafkaclient"
@@ -28,9 +30,17 @@ const (
 // window is how many messages of the main topic may be unfinished.
 func window(cfg Config) int { return cfg.Concurrency + windowSlack }
 
-// newConsumers makes the main topic's consumer and one for each tier. They share the slots, a few more than charges in
-// flight: the others settle, or wait to be next.
-func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, guard *orders.Poison, metrics *telemetry.Metrics, handler kafkaclient.Handler, log *slog.Logger) ([]*kafkaclient.Consumer, error) {
+// crew is the consumers of this instance: the main topic's, and one for each tier. A consumer belongs to one membership of
+// its group; an instance that comes back to the groups makes new ones.
+type crew struct {
+	configs []kafkaclient.ConsumerConfig
+	mu      sync.Mutex
+	members []*kafkaclient.Consumer // none while out of the groups
+}
+
+// newCrew makes the first consumers, so that bad settings of the client fail the start. They share the slots, a few more
+// than charges in flight: the others settle, or wait to be next.
+func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, guard *orders.Poison, metrics *telemetry.Metrics, handler kafkaclient.Handler, log *slog.Logger) (*crew, error) {
 	common := kafkaclient.ConsumerConfig{
 		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Careful: guard.Careful, Log: log,
 		Lost:        func(topic string, records int64) { metrics.Lost.WithLabelValues(topic).Add(float64(records)) },
@@ -40,23 +50,51 @@ func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.St
 	main.Topic, main.Group, main.Window = l.Main(), cfg.Group, window(cfg)
 	main.Counts = func(m kafkaclient.Message) bool { return l.Open(m, time.Now()).ReplayID == uuid.Nil } // a replay is no new record
 	main.Progress = noteIntake(store, topics.id(l.Main()))
-	configs := []kafkaclient.ConsumerConfig{main}
+	c := &crew{configs: []kafkaclient.ConsumerConfig{main}}
 	for _, t := range l.Tiers() {
 		tier := common
 		tier.Topic, tier.Group, tier.Window = t.Topic, t.Group, tierWindow
 		tier.Client.PrefetchKB = 1024
 		tier.Due = func(m kafkaclient.Message) time.Time { return l.Open(m, time.Now()).NotBefore }
-		configs = append(configs, tier)
+		c.configs = append(c.configs, tier)
 	}
-	var consumers []*kafkaclient.Consumer
-	for _, c := range configs {
-		consumer, err := kafkaclient.NewConsumer(c)
+	return c, c.muster()
+}
+
+// muster makes the consumers unless they are there.
+func (c *crew) muster() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cfg := range c.configs[len(c.members):] {
+		consumer, err := kafkaclient.NewConsumer(cfg)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		consumers = append(consumers, consumer)
+		c.members = append(c.members, consumer)
 	}
-	return consumers, nil
+	return nil
+}
+
+// run consumes until ctx is done and all have drained, or one has failed.
+func (c *crew) run(ctx context.Context) error {
+	if err := c.muster(); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, consumer := range c.list() {
+		group.Go(func() error { return consumer.Run(ctx) })
+	}
+	err := group.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.members = nil
+	return err
+}
+
+func (c *crew) list() []*kafkaclient.Consumer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.members
 }
 
 // noteIntake counts the finished records of the main topic before their offsets move (hazard H18). After a crash a range
@@ -84,13 +122,12 @@ func noteIntake(store *pgstore.Store, topic uuid.UUID) func(context.Context, []k
 	}
 }
 
-// runConsumers runs until ctx is done and all have drained, or one of them or what they need has failed.
-func runConsumers(ctx, life context.Context, consumers []*kafkaclient.Consumer, person *room) error {
+// consume runs until ctx is done and the crew has drained, or it or what it needs has failed. The crew is in the groups for
+// as long as this instance belongs there.
+func consume(ctx, life context.Context, crew *crew, instance *fleet.Instance, person *room) error {
 	group, ctx := errgroup.WithContext(ctx)
 	context.AfterFunc(ctx, func() { person.stopping.Store(true) })
-	for _, c := range consumers {
-		group.Go(func() error { return c.Run(ctx) })
-	}
+	group.Go(func() error { return instance.Member(ctx, crew.run) })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():

@@ -10,6 +10,7 @@ import (
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/fleet"
 	"example.com/billing/internal/outbox"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/platform/telemetry"
@@ -18,14 +19,15 @@ import (
 
 // gaugeSources are what the gauges are read from.
 type gaugeSources struct {
-	ladder    retry.Ladder
-	consumers []*kafkaclient.Consumer
-	reader    *kafkaclient.Reader
-	relay     *outbox.Relay
-	letters   *deadletter.List
-	store     *pgstore.Store
-	topics    topicIDs
-	log       *slog.Logger
+	ladder   retry.Ladder
+	crew     *crew
+	instance *fleet.Instance
+	reader   *kafkaclient.Reader
+	relay    *outbox.Relay
+	letters  *deadletter.List
+	store    *pgstore.Store
+	topics   topicIDs
+	log      *slog.Logger
 }
 
 // How old a figure of the brokers or the database may be. Scrapes never wait for either.
@@ -57,6 +59,13 @@ func registerGauges(m *telemetry.Metrics, s gaugeSources) *figures {
 	dlq := s.ladder.DeadLetters()
 	m.GaugeFunc("billing_consumer_lag", "Records that the group has not finished.", []string{"topic", "partition"}, read(func() []telemetry.Gauge { return f.lag }))
 	m.GaugeFunc("billing_partition_paused", "1 while fetching is paused; the reason tells why.", []string{"topic", "partition", "reason"}, s.paused)
+	m.GaugeFunc("billing_out_of_groups", "1 while this instance has left the consumer groups, since it alone is held.", nil, func() []telemetry.Gauge {
+		out := 0.0
+		if !s.instance.OutUntil().IsZero() {
+			out = 1
+		}
+		return []telemetry.Gauge{{Value: out}}
+	})
 	m.GaugeFunc("billing_dlq_unresolved", "Dead letters that wait for a person.", []string{"topic", "reason"}, read(func() (gs []telemetry.Gauge) {
 		for reason, n := range f.letters.Unresolved {
 			gs = append(gs, telemetry.Gauge{Labels: []string{dlq, string(reason)}, Value: float64(n)})
@@ -129,20 +138,20 @@ func (f *figures) refresh(ctx context.Context, s gaugeSources, withBalance bool)
 
 // lag is the end of each partition less what its group has committed.
 func (s gaugeSources) lag(ctx context.Context) (gs []telemetry.Gauge, err error) {
-	for _, c := range s.consumers {
-		partitions, err := lags(ctx, s.reader.Admin, c.Group(), c.Topic())
+	for _, c := range s.crew.configs {
+		partitions, err := lags(ctx, s.reader.Admin, c.Group, c.Topic)
 		if err != nil {
 			return nil, err
 		}
 		for p, n := range partitions {
-			gs = append(gs, telemetry.Gauge{Labels: []string{c.Topic(), strconv.Itoa(int(p))}, Value: float64(n)})
+			gs = append(gs, telemetry.Gauge{Labels: []string{c.Topic, strconv.Itoa(int(p))}, Value: float64(n)})
 		}
 	}
 	return gs, nil
 }
 
 func (s gaugeSources) paused() (gs []telemetry.Gauge) {
-	for _, c := range s.consumers {
+	for _, c := range s.crew.list() {
 		for _, p := range c.State() {
 			paused := 0.0
 			if p.Paused != "" {

@@ -11,6 +11,8 @@ import (
 
 	"example.com/billing/internal/admin"
 	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/failure"
+	"example.com/billing/internal/fleet"
 	"example.com/billing/internal/hold"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/platform/postgres"
@@ -20,13 +22,13 @@ import (
 
 // roomDeps are what the operator's room shows and acts through.
 type roomDeps struct {
-	pool      *pgxpool.Pool
-	producer  *kafkaclient.Producer
-	reader    *kafkaclient.Reader
-	line      *hold.Line
-	consumers []*kafkaclient.Consumer
-	metrics   *telemetry.Metrics
-	log       *slog.Logger
+	pool     *pgxpool.Pool
+	producer *kafkaclient.Producer
+	reader   *kafkaclient.Reader
+	line     *hold.Line
+	instance *fleet.Instance
+	metrics  *telemetry.Metrics
+	log      *slog.Logger
 }
 
 // room is the person's: the working list of dead letters, and the HTTP server.
@@ -72,12 +74,7 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			}
 			return true, ""
 		}},
-		{Name: "line", Check: func(context.Context) (bool, string) {
-			if reason, since := d.line.Held(); reason != "" {
-				return false, fmt.Sprintf("held for %s: %s", time.Since(since).Round(time.Second), reason)
-			}
-			return true, ""
-		}},
+		{Name: "line", Check: func(context.Context) (bool, string) { return lineState(d.line, d.instance) }},
 		{Name: "database", Check: func(ctx context.Context) (bool, string) {
 			if postgres.Ping(ctx, d.pool) != nil { // its text may name hosts and accounts
 				return false, "does not answer"
@@ -91,4 +88,20 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			return true, ""
 		}},
 	}
+}
+
+// lineState tells why the line is held, who has paused it, and whether the partitions are with the other instances.
+func lineState(line *hold.Line, instance *fleet.Instance) (ok bool, reason string) {
+	held, since := line.Held()
+	if held == "" {
+		return true, ""
+	}
+	reason = fmt.Sprintf("held for %s: %s", time.Since(since).Round(time.Second), held)
+	if p := instance.Paused(); p != nil && held == failure.OperatorPause {
+		reason += fmt.Sprintf(" by %s since %s: %s", p.By, p.Since.UTC().Format(time.RFC3339), p.Reason)
+	}
+	if until := instance.OutUntil(); !until.IsZero() {
+		reason += fmt.Sprintf("; alone, so it has left the consumer groups to the others, for %s more at most", time.Until(until).Round(time.Second))
+	}
+	return false, reason
 }

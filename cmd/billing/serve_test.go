@@ -76,6 +76,7 @@ func TestMetricNames(t *testing.T) {
 		`billing_inflight\{topic=`,
 		`billing_partition_paused\{partition="0",reason="",topic=`,
 		`billing_hold\{reason="provider_down"\} 0`,
+		`billing_out_of_groups 0`,
 		`billing_breaker_state\{state="closed"\} 1`,
 		`billing_dlq_unresolved\{reason="not_json",topic=`,
 		`billing_dlq_oldest_seconds\{topic=`,

@@ -7,20 +7,15 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/labstack/echo/v4"
 
 	"example.com/billing/internal/deadletter"
 )
 
-// The limits of a replay call.
-const (
-	maxNamed  = 10000 // messages named in one call
-	maxReason = 500   // characters
-)
+// maxNamed is how many messages one call may name.
+const maxNamed = 10000
 
 type replayBody struct {
 	Reason   string `json:"reason"`
@@ -99,30 +94,21 @@ func (s *Server) replay(c echo.Context, by Token) (any, error) {
 	return a, nil
 }
 
-// readReplay reads the body strictly: a misspelt or unknown field must not turn a narrow replay into one of everything.
+// readReplay reads the body. Without one the replay is of all that is open.
 func readReplay(r io.Reader, req *deadletter.Request) error {
-	text, err := io.ReadAll(r)
+	var body replayBody
+	given, err := readBody(r, &body, `{"reason", "messages": [{"partition", "offset"}], "max"}`)
 	if err != nil {
 		return err
 	}
-	if len(bytes.TrimSpace(text)) == 0 {
+	if !given {
 		req.Reason = "not given"
 		return nil
 	}
-	var body replayBody
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&body); err != nil {
-		return refuse(http.StatusBadRequest, `the body is not {"reason", "messages": [{"partition", "offset"}], "max"}: %s`, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return refuse(http.StatusBadRequest, "the body goes on after its JSON object")
+	if err := checkReason(body.Reason); err != nil {
+		return err
 	}
 	switch {
-	case strings.TrimSpace(body.Reason) == "":
-		return refuse(http.StatusUnprocessableEntity, "reason: say why, for the audit trail")
-	case len(body.Reason) > maxReason || strings.ContainsFunc(body.Reason, unicode.IsControl):
-		return refuse(http.StatusUnprocessableEntity, "reason: want at most %d bytes on one line", maxReason)
 	case body.Messages != nil && len(body.Messages) == 0:
 		return refuse(http.StatusUnprocessableEntity, "messages: the list is empty or null; leave it out to replay all that is open")
 	case len(body.Messages) > maxNamed:

@@ -32,6 +32,8 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/admin/dlq/:dlq_topic/messages", Viewer, []string{"state", "reason", "class", "order_id", "from", "to", "limit", "cursor"}, s.listLetters},
 		{http.MethodGet, "/admin/dlq/:dlq_topic/messages/:partition/:offset", Viewer, nil, s.showLetter},
 		{http.MethodPost, "/admin/dlq/:dlq_topic/replay", Operator, []string{"target_topic", "dry_run"}, s.replay},
+		{http.MethodPost, "/admin/consumption/pause", Operator, nil, s.pause},
+		{http.MethodPost, "/admin/consumption/resume", Operator, nil, s.resume},
 		{http.MethodGet, "/admin/orders/:order_id", Viewer, nil, s.explain},
 		{http.MethodGet, "/admin/audit", Viewer, []string{"actor", "from", "to", "limit", "cursor"}, s.listAudit},
 	}

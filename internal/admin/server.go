@@ -1,4 +1,5 @@
-// Package admin is the person's way in: health, metrics, and the HTTP API over dead letters, orders and the audit trail.
+// Package admin is the person's way in: health, metrics, and the HTTP API over dead letters, orders, the audit trail and the
+// stop switch.
 //
 // It is closed by default: without tokens there is no /admin at all. Every unsafe call has an actor, a reason and an audit
 // row. It never shows a payload to a viewer, an internal error to anyone, and never acts by itself. Limits: bodies of 1 MiB,
@@ -22,6 +23,7 @@ import (
 
 	"example.com/billing/internal/audit"
 	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/fleet"
 )
 
 // Config says where to listen and who may come in. Zero durations take their defaults.
@@ -49,14 +51,15 @@ type Deps struct {
 
 // Server answers HTTP.
 type Server struct {
-	cfg      Config
-	deps     Deps
-	audit    *audit.Log
-	history  history
-	answers  answers
-	failures *rate.Limiter
-	echo     *echo.Echo
-	listener net.Listener
+	cfg         Config
+	deps        Deps
+	audit       *audit.Log
+	history     history
+	answers     answers
+	consumption *fleet.Switch
+	failures    *rate.Limiter
+	echo        *echo.Echo
+	listener    net.Listener
 }
 
 // New checks the settings and takes the port, so that a port in use fails the start. Run serves; without it, Close.
@@ -74,7 +77,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	setDefault(&cfg.StopTimeout, 5*time.Second)
 	s := &Server{
 		cfg: cfg, deps: deps, audit: audit.New(deps.Pool), history: history{deps.Pool}, answers: answers{deps.Pool, cfg.ReplayTimeout + 10*time.Second},
-		failures: rate.NewLimiter(1, 10), echo: echo.New(),
+		consumption: fleet.NewSwitch(deps.Pool), failures: rate.NewLimiter(1, 10), echo: echo.New(),
 	}
 	s.register()
 	var err error

@@ -21,6 +21,7 @@ var rooms = map[string][]string{
 	},
 	"internal/outbox": {"internal/platform/crash", "internal/billing", "internal/failure", "internal/platform/kafkaclient"},
 	"internal/audit":  nil,
+	"internal/fleet":  {"internal/audit", "internal/failure"},
 	"internal/reconcile": {
 		"internal/billing", "internal/billing/pgstore", "internal/audit", "internal/failure",
 	},
@@ -28,7 +29,7 @@ var rooms = map[string][]string{
 		"internal/platform/crash", "internal/audit", "internal/retry", "internal/billing", "internal/failure", "internal/platform/kafkaclient",
 	},
 	"internal/admin": {
-		"internal/deadletter", "internal/audit", "internal/retry", "internal/billing", "internal/failure",
+		"internal/deadletter", "internal/audit", "internal/fleet", "internal/retry", "internal/billing", "internal/failure",
 		"internal/platform/kafkaclient", // for Message, the record that it shows
 	},
 
@@ -66,6 +67,6 @@ var (
 
 const (
 	maxStoryLines = 2000 // all lines
-	maxCoreLines  = 2000 // without comments and blank lines
+	maxCoreLines  = 2060 // without comments and blank lines
 	maxFileLines  = 400
 )

@@ -7,9 +7,7 @@
 package hold
 
 import (
-	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -35,9 +33,10 @@ type Line struct {
 	cfg Config
 
 	mu       sync.Mutex
-	reason   failure.Reason // empty: running
+	reason   failure.Reason // of the fault that holds the line; empty: none
 	since    time.Time
-	opened   chan struct{} // closed when the line runs again
+	paused   time.Time     // when the operator's switch was found on; zero: it is off
+	changed  chan struct{} // closed when those who wait must look again
 	probe    chan struct{} // holds one token when a probe is due
 	wait     time.Duration
 	provider breaker
@@ -52,7 +51,7 @@ func NewLine(cfg Config) *Line {
 		cfg.FloodCount = 0
 	}
 	return &Line{
-		cfg: cfg, probe: make(chan struct{}, 1),
+		cfg: cfg, changed: make(chan struct{}), probe: make(chan struct{}, 1),
 		provider: breaker{run: cfg.BreakerRun, pair: cfg.BreakerPair},
 		database: breaker{run: cfg.BreakerRun, pair: cfg.BreakerPair},
 		suspects: suspects{since: map[string]suspicion{}},
@@ -60,48 +59,20 @@ func NewLine(cfg Config) *Line {
 	}
 }
 
-// Enter returns at once while the line runs. While it is held it blocks until the line runs again, until this caller is
-// the next probe, or until ctx is done. The caller calls leave when it has judged what became of its message.
-func (l *Line) Enter(ctx context.Context) (leave func(), err error) {
-	l.mu.Lock()
-	reason, opened := l.reason, l.opened
-	l.mu.Unlock()
-	if reason == "" {
-		return func() {}, nil
-	}
-	select {
-	case <-opened:
-		return func() {}, nil
-	case <-l.probe:
-		return l.probed, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// probed asks for the next probe if the line is still held.
-func (l *Line) probed() {
+// Judge says whose fault a failure is, knowing how the others fare; nil means charged, now or before. began is when this
+// attempt began; it is answered when the provider took a decision in it, so it worked then. It is called once for every
+// handled message. order distinguishes orders; it is empty when the message could not be decoded.
+func (l *Line) Judge(order string, f *failure.Error, began time.Time, answered bool) failure.Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.reason != "" {
-		l.scheduleProbe()
+	if answered {
+		l.provider.reset(l.cfg.Clock())
+		l.database.reset(l.cfg.Clock())
+		if began.After(l.suspects.answered) {
+			l.suspects.answered = began
+		}
 	}
-}
-
-// Judge says whose fault a failure is, knowing how the others fare; nil means charged, now or before. answered is when this
-// attempt began if the provider took a decision in it, so it worked then; zero if not. It is called once for every handled
-// message. order distinguishes orders; it is empty when the message could not be decoded.
-func (l *Line) Judge(order string, f *failure.Error, answered time.Time) failure.Fault {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !answered.IsZero() {
-		l.provider.reset()
-		l.database.reset()
-	}
-	if answered.After(l.suspects.answered) {
-		l.suspects.answered = answered
-	}
-	cured := !answered.IsZero() && !answered.Before(l.since) // what was under way when it broke proves nothing
+	cured := answered && !began.Before(l.since) // what was under way when it broke proves nothing
 	if cured && providers(l.reason) || f == nil && !providers(l.reason) {
 		l.release()
 	}
@@ -109,7 +80,7 @@ func (l *Line) Judge(order string, f *failure.Error, answered time.Time) failure
 		l.flood.note(false, l.cfg.Clock())
 		return 0
 	}
-	fault := l.judge(order, f)
+	fault := l.judge(order, f, began)
 	if fault == failure.OfMessage && (l.reason == failure.DeadLetterFlood || l.flood.note(true, l.cfg.Clock())) {
 		f.Reason, fault = failure.DeadLetterFlood, failure.OfSystem
 	}
@@ -128,14 +99,14 @@ func (l *Line) Published() {
 	}
 }
 
-func (l *Line) judge(order string, f *failure.Error) failure.Fault {
+func (l *Line) judge(order string, f *failure.Error, began time.Time) failure.Fault {
 	fault := f.Fault(l.cfg.Policy)
 	switch fault {
 	case failure.OfSuspect:
 		return l.suspects.judge(order, f.Reason, l.cfg.Clock(), l.reason != "")
 	case failure.OfDependency:
 		if b, systemic := l.breakerOf(f.Reason); b != nil {
-			if b.failed(order, l.cfg.Clock()) || l.reason == systemic {
+			if b.failed(order, began, l.cfg.Clock()) || l.reason == systemic {
 				f.Reason = systemic
 				return failure.OfSystem
 			}
@@ -159,7 +130,11 @@ func (l *Line) breakerOf(r failure.Reason) (*breaker, failure.Reason) {
 
 // hold stops the line. The first reason stays while it lasts; a probe that meets another one replaces it.
 func (l *Line) hold(r failure.Reason) {
-	if l.reason == r {
+	switch r {
+	case failure.OperatorPause: // a claim met the switch before we had read it
+		l.pause(true)
+		return
+	case l.reason:
 		return
 	}
 	first := l.reason == ""
@@ -170,7 +145,7 @@ func (l *Line) hold(r failure.Reason) {
 	l.transition(r, true)
 	l.cfg.Log.Error("line held", "reason", r)
 	if first {
-		l.since, l.opened, l.wait = l.cfg.Clock(), make(chan struct{}), 0
+		l.since, l.wait = l.cfg.Clock(), 0
 		l.scheduleProbe()
 	}
 }
@@ -184,14 +159,14 @@ func (l *Line) release() {
 	l.cfg.Log.Info("line runs again", "reason", l.reason, "held", l.cfg.Clock().Sub(l.since).Round(time.Millisecond))
 	l.transition(l.reason, false)
 	l.reason = ""
-	close(l.opened)
-	l.provider.reset()
-	l.database.reset()
+	l.provider.reset(l.cfg.Clock())
+	l.database.reset(l.cfg.Clock())
 	l.flood.reset()
 	select {
 	case <-l.probe: // nobody needs it any more
 	default:
 	}
+	l.wake()
 }
 
 func providers(r failure.Reason) bool {
@@ -202,27 +177,25 @@ func providers(r failure.Reason) bool {
 	return false
 }
 
-// scheduleProbe puts a token into the probe channel after a growing, jittered wait.
-func (l *Line) scheduleProbe() {
-	l.wait = min(max(2*l.wait, l.cfg.ProbeMin), l.cfg.ProbeMax)
-	jittered := l.wait/2 + rand.N(l.wait/2+1)
-	time.AfterFunc(jittered, func() {
-		select {
-		case l.probe <- struct{}{}:
-		default:
-		}
-	})
-}
-
 func (l *Line) transition(r failure.Reason, on bool) {
 	if l.cfg.OnTransition != nil {
 		l.cfg.OnTransition(r, on)
 	}
 }
 
-// Held tells why the line is held and since when; an empty reason means that it runs.
+// Held tells why the line is held and since when; an empty reason means that it runs. The operator's pause comes first.
 func (l *Line) Held() (failure.Reason, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.paused.IsZero() {
+		return failure.OperatorPause, l.paused
+	}
 	return l.reason, l.since
+}
+
+// Answered is when the latest attempt began that the provider took a decision in; zero if there was none.
+func (l *Line) Answered() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.suspects.answered
 }

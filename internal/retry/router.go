@@ -22,7 +22,7 @@ type Publisher interface {
 
 // Line says whose fault a failure is, knowing how other orders fare. hold.Line is the one implementation.
 type Line interface {
-	Judge(order string, f *failure.Error, answered time.Time) failure.Fault
+	Judge(order string, f *failure.Error, began time.Time, answered bool) failure.Fault
 	Published()
 }
 
@@ -75,11 +75,11 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 		order = o.Order.String()
 	}
 	if o.Err == nil {
-		r.cfg.Line.Judge(order, nil, e.beganIf(!o.Duplicate))
+		r.cfg.Line.Judge(order, nil, e.Opened, !o.Duplicate)
 		return r.charged(ctx, e, o)
 	}
 	f := failure.Of(o.Err)
-	fault := r.cfg.Line.Judge(order, f, e.beganIf(f.Answered))
+	fault := r.cfg.Line.Judge(order, f, e.Opened, f.Answered)
 	step := r.cfg.Ladder.Next(e, f, fault, r.cfg.Clock())
 	if step.Kind == InMemory {
 		return r.stay(e, f, fault, step)
@@ -91,14 +91,6 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 	r.cfg.Line.Published()
 	r.logStep(e, order, f, step)
 	return nil
-}
-
-// beganIf is when this attempt began, if the provider answered it: what it says of the provider is true of that time.
-func (e Envelope) beganIf(answered bool) time.Time {
-	if !answered {
-		return time.Time{}
-	}
-	return e.Opened
 }
 
 func (r *Router) charged(ctx context.Context, e Envelope, o Outcome) error {
@@ -176,7 +168,7 @@ func (r *Router) unpublished(e Envelope, order string, err error) error {
 	if f.Reason == failure.Unclassified {
 		f = failure.New(failure.BrokerDown, "publish: %w", err)
 	}
-	r.cfg.Line.Judge(order, f, time.Time{})
+	r.cfg.Line.Judge(order, f, e.Opened, false)
 	return r.stay(e, f, failure.OfSystem, Step{After: holdRecheck})
 }
 

@@ -27,7 +27,7 @@ type scene struct {
 	observed   []string
 }
 
-func (s *scene) Judge(_ string, f *failure.Error, _ time.Time) failure.Fault {
+func (s *scene) Judge(_ string, f *failure.Error, _ time.Time, _ bool) failure.Fault {
 	if f == nil {
 		s.events = append(s.events, "judged well")
 		return 0

@@ -101,7 +101,8 @@ func (s *Store) claimOrRead(batch []*claimJob) (left []*claimJob, err error) {
 // two batches never wait for each other in a circle.
 //
 // The claim itself commits that something may have been sent from now on (H2), and whoever takes over an expired lease
-// finds the outcome unknown (H5). Key and account are those of the first claim, for ever (H6).
+// finds the outcome unknown (H5). Key and account are those of the first claim, for ever (H6). While an operator has paused
+// the consumption, the whole statement is refused (H20).
 const insertClaimsSQL = `
 INSERT INTO charges AS c (order_id, event_id, customer_id, amount_minor, currency, fingerprint, idempotency_key, provider_account,
        state, first_sent_at, claim_id, lease_until, last_sent_at, origin_topic_id, origin_partition, origin_offset)
@@ -110,6 +111,7 @@ SELECT i.order_id, i.event_id, i.customer_id, i.amount_minor, i.currency, i.fing
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::bytea[], $7::uuid[], $8::uuid[],
             $9::uuid[], $10::integer[], $11::bigint[])
   AS i (order_id, event_id, customer_id, amount_minor, currency, fingerprint, idempotency_key, claim_id, topic_id, partition, "offset")
+WHERE unless_paused()
 ORDER BY i.order_id
 ON CONFLICT (order_id) DO UPDATE SET
        state = 'in_flight', claim_id = excluded.claim_id, lease_until = excluded.lease_until, attempts = c.attempts + 1,

@@ -37,6 +37,7 @@ var (
 	schema   = verdict{reason: failure.DatabaseSchema}
 	refused  = verdict{reason: failure.DatabaseRefused}
 	opinion  = verdict{reason: failure.Unclassified, again: true, doubt: true}
+	paused   = verdict{reason: failure.OperatorPause}
 	leaving  = verdict{reason: failure.ShuttingDown, doubt: true}
 )
 
@@ -55,6 +56,7 @@ var byCode = map[string]verdict{
 	"0A000": {reason: failure.DatabaseSchema, again: true}, // feature_not_supported: a changed result type; pgx prepares anew
 	"57P03": down,                                          // cannot_connect_now
 	"P0001": refused,                                       // raise_exception
+	"BL007": paused,                                        // unless_paused()
 }
 
 var byClass = map[string]verdict{

@@ -29,7 +29,7 @@ func TestClassifySQLState(t *testing.T) {
 		"25006": readOnly,
 		"42P01": schema, "42703": schema, "42501": schema, "42601": schema, "3F000": schema,
 		"21000": refused, "22003": refused, "22P02": refused, "22021": refused, "23502": refused, "23503": refused, "23505": refused, "23514": refused,
-		"BL001": refused, "BL002": refused, "BL003": refused, "BL004": refused, "BL005": refused, "P0001": refused,
+		"BL001": refused, "BL002": refused, "BL003": refused, "BL004": refused, "BL005": refused, "P0001": refused, "BL007": paused,
 		"HV000": opinion, "": opinion,
 	} {
 		require.Equal(t, want, classify(fmt.Errorf("settle: %w", &pgconn.PgError{Code: code}), unsent), code)

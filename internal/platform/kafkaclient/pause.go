@@ -126,6 +126,3 @@ func (c *Consumer) State() []PartitionState {
 
 // Topic that the consumer reads.
 func (c *Consumer) Topic() string { return c.cfg.Topic }
-
-// Group that it reads in.
-func (c *Consumer) Group() string { return c.cfg.Group }

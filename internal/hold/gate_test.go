@@ -1,0 +1,140 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/billing/internal/failure"
+)
+
+func TestEnter(t *testing.T) {
+	l, _ := newTestLine(t, failure.Hold)
+	leave, err := l.Enter(t.Context())
+	require.NoError(t, err)
+	leave()
+
+	fail(l, "a", failure.DatabaseDown)
+	const waiters = 20
+	probes := make(chan func())
+	errs := make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	for range waiters {
+		go func() {
+			leave, err := l.Enter(ctx)
+			if err != nil {
+				errs <- err
+				return
+			}
+			probes <- leave
+		}()
+	}
+	first := <-probes
+	select {
+	case <-probes:
+		t.Fatal("two probes at a time")
+	case <-time.After(50 * time.Millisecond): // longer than ten probe waits
+	}
+	fail(l, "a", failure.DatabaseDown)
+	first()
+	second := <-probes
+	cancel()
+	for range waiters - 2 {
+		require.ErrorIs(t, <-errs, context.Canceled)
+	}
+	charge(l, "b")
+	second()
+	require.Empty(t, held(l))
+	leave, err = l.Enter(t.Context())
+	require.NoError(t, err)
+	leave()
+}
+
+// enterAll lets so many callers wait at the line, and returns when they do. got counts those that have entered.
+func enterAll(t *testing.T, l *Line, n int) (got *atomic.Int64) {
+	t.Helper()
+	got = new(atomic.Int64)
+	for range n {
+		go func() {
+			if _, err := l.Enter(t.Context()); err == nil {
+				got.Add(1)
+			}
+		}()
+	}
+	synctest.Wait()
+	require.Zero(t, got.Load())
+	return got
+}
+
+func TestEveryoneRunsWhenTheLineOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newTestLine(t, failure.Hold)
+		fail(l, "a", failure.DatabaseDown)
+		entered := enterAll(t, l, 20)
+		charge(l, "b")
+		synctest.Wait()
+		require.EqualValues(t, 20, entered.Load())
+	})
+}
+
+// While the operator's switch is on nobody enters, not even a probe of a fault that held the line before and holds it after.
+func TestPauseHasNoProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newTestLine(t, failure.Hold)
+		var shown []string
+		l.cfg.OnTransition = func(r failure.Reason, on bool) { shown = append(shown, fmt.Sprint(r, " ", on)) }
+		l.Pause(true)
+		l.Pause(true)
+		fail(l, "a", failure.DatabaseDown) // was under way
+		require.Equal(t, failure.OperatorPause, held(l))
+		entered := enterAll(t, l, 2)
+		time.Sleep(time.Hour) //nolint:forbidigo // of the bubble's clock: a probe is due
+		synctest.Wait()
+		require.Zero(t, entered.Load())
+
+		l.Pause(false)
+		synctest.Wait()
+		require.Equal(t, failure.DatabaseDown, held(l))
+		require.EqualValues(t, 1, entered.Load(), "the probe")
+		charge(l, "b")
+		synctest.Wait()
+		require.EqualValues(t, 2, entered.Load())
+		require.Equal(t, []string{"operator_pause true", "database_down true", "operator_pause false", "database_down false"}, shown)
+	})
+}
+
+// A claim may meet the switch before it was read; neither a success that was under way nor any other message ends the pause.
+func TestARefusedClaimPauses(t *testing.T) {
+	l, _ := newTestLine(t, failure.Hold)
+	require.Equal(t, failure.OfSystem, fail(l, "a", failure.OperatorPause))
+	require.Equal(t, failure.OperatorPause, held(l))
+	charge(l, "b")
+	l.Published()
+	fail(l, "", failure.NotJSON)
+	require.Equal(t, failure.OperatorPause, held(l))
+	l.Pause(false)
+	require.Empty(t, held(l))
+}
+
+// Who waits for a probe when the switch is turned on waits for the switch from then on.
+func TestPauseReachesThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newTestLine(t, failure.Hold)
+		fail(l, "a", failure.DatabaseDown)
+		entered := enterAll(t, l, 20)
+		l.Pause(true)
+		synctest.Wait()
+		time.Sleep(time.Hour) //nolint:forbidigo // of the bubble's clock: a probe is due
+		charge(l, "b")        // the fault is over, the pause is not
+		synctest.Wait()
+		require.Zero(t, entered.Load())
+		l.Pause(false)
+		synctest.Wait()
+		require.EqualValues(t, 20, entered.Load())
+	})
+}
