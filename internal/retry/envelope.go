@@ -162,7 +162,8 @@ func Ours(key string) bool {
 	return false
 }
 
-// foreign are the headers that are not ours, as many as fit.
+// foreign are the headers that are not ours, as many as fit: a large one does not keep the small ones behind it from
+// travelling on.
 func foreign(all []kafkaclient.Header) []kafkaclient.Header {
 	var kept []kafkaclient.Header
 	size := 0
@@ -170,10 +171,9 @@ func foreign(all []kafkaclient.Header) []kafkaclient.Header {
 		if Ours(h.Key) {
 			continue
 		}
-		if size += len(h.Key) + len(h.Value) + 16; size > maxForeign {
-			break
+		if more := len(h.Key) + len(h.Value) + 16; size+more <= maxForeign {
+			kept, size = append(kept, h), size+more
 		}
-		kept = append(kept, h)
 	}
 	return kept
 }
