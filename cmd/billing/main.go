@@ -60,7 +60,12 @@ func exitCode(err error) int {
 	if errors.Is(err, errDifferences) {
 		return exitDifferences
 	}
-	fmt.Fprintln(os.Stderr, "billing: "+err.Error())
+	for i, line := range strings.Split(err.Error(), "\n") { // of several problems each has its line
+		if i == 0 {
+			line = "billing: " + line
+		}
+		fmt.Fprintln(os.Stderr, printable(strings.ReplaceAll(line, "\t", "  ")))
+	}
 	if _, ok := errors.AsType[*usageError](err); ok || wrongUsage(err) {
 		return exitUsage
 	}

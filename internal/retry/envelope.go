@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 
@@ -211,10 +212,11 @@ func (h headers) millis(key string) (time.Time, bool) {
 
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
-// clip makes a text safe for a header and a log line: bounded, valid UTF-8, no control characters.
+// clip makes a text safe for a header and a log line: bounded, valid UTF-8, and nothing that steers a terminal or turns
+// the text around.
 func clip(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
