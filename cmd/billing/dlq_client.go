@@ -131,11 +131,11 @@ func refusal(method, path string, status int, text []byte) error {
 	return fmt.Errorf("%s %s: %d: %s (request %s)", method, path, status, printable(p.Detail), printable(p.RequestID))
 }
 
-// show writes the answer as it came for scripts, as a table for people.
+// show writes the answer as JSON for scripts, as a table for people.
 func (c *dlqClient) show(cmd *cobra.Command, raw []byte, table func(io.Writer) error) error {
 	if !c.json {
 		return table(cmd.OutOrStdout())
 	}
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(raw)))
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(printableJSON(raw)))
 	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +28,9 @@ import (
 
 const dlqTestToken = "operator-token-0123456"
 
+// hostile clears the screen, sets the clipboard, hides text and turns it around, starts lines and columns of its own.
+const hostile = "a\x1b[2J\x1b]52;c;cm0gLXJm\a\u009b31m\u202ebackwards\r\nDIED\t\x7f\u200b\x00 \xff}\"z"
+
 // dlqServer is the admin API of a service with two dead letters, of which one is declined.
 func dlqServer(t *testing.T) (*testkit.Cluster, retry.Ladder) {
 	t.Helper()
@@ -33,8 +38,9 @@ func dlqServer(t *testing.T) (*testkit.Cluster, retry.Ladder) {
 	ladder := retry.NewLadder(kafka.Name("orders"), kafka.Name("billing"), []time.Duration{5 * time.Second})
 	kafka.CreateTopics(1, ladder.Topics()...)
 	for _, class := range []string{"exhausted", "declined"} {
-		kafka.Produce(&kgo.Record{Topic: ladder.DeadLetters(), Value: []byte("\x1b[2Jvalue"), Headers: []kgo.RecordHeader{
-			{Key: retry.HeaderErrorClass, Value: []byte(class)}, {Key: retry.HeaderErrorReason, Value: []byte("provider_5xx")}}})
+		kafka.Produce(&kgo.Record{Topic: ladder.DeadLetters(), Key: []byte(hostile), Value: []byte("\x1b[2Jvalue"), Headers: []kgo.RecordHeader{
+			{Key: retry.HeaderErrorClass, Value: []byte(class)}, {Key: retry.HeaderErrorReason, Value: []byte("provider_5xx")},
+			{Key: retry.HeaderError, Value: []byte(hostile)}, {Key: hostile, Value: []byte(hostile)}, {Key: retry.HeaderOriginalTopic, Value: []byte(hostile)}}})
 	}
 	reader, err := kafkaclient.NewReader(kafkaclient.Config{Brokers: kafka.Brokers}, log)
 	require.NoError(t, err)
@@ -102,6 +108,17 @@ func TestDLQListAndShow(t *testing.T) {
 	require.Contains(t, out, ".[2Jvalue", "a payload cannot steer the terminal")
 	require.Contains(t, out, "header x-error-class")
 	require.Contains(t, out, "0.01 EUR")
+
+	asJSON, _, err := dlq(t, "", "show", "0/0", "-o", "json")
+	require.NoError(t, err)
+	require.True(t, json.Valid([]byte(asJSON)))
+	require.Contains(t, asJSON, `\u009b31m\u202ebackwards`, "escaped, not lost")
+	listed, _, err := dlq(t, "", "list")
+	require.NoError(t, err)
+	for _, text := range []string{listed, out, asJSON} {
+		require.Equal(t, -1, strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }), "%q", text)
+	}
+	require.NotContains(t, out, "\nDIED", "a line of its own")
 
 	_, _, err = dlq(t, "", "list", "--state", "closed")
 	require.ErrorContains(t, err, "want open, replaying")

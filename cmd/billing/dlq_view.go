@@ -3,10 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
+	"strconv"
 	"time"
-	"unicode"
 )
 
 // dlqLetter is what the tables show of a dead letter.
@@ -44,7 +42,7 @@ func (b *dlqBytes) String() string {
 	case b == nil:
 		return "(for operators only)"
 	case b.Text != nil:
-		return printable(*b.Text)
+		return *b.Text
 	case b.Base64 != nil:
 		return "base64:" + *b.Base64
 	}
@@ -57,10 +55,10 @@ type dlqPage struct {
 }
 
 func (p dlqPage) print(w io.Writer, topic string) error {
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "MESSAGE\tSTATE\tCLASS\tREASON\tORDER\tAMOUNT\tDIED\tREPLAYS")
+	table := newTable(w)
+	table.row("MESSAGE", "STATE", "CLASS", "REASON", "ORDER", "AMOUNT", "DIED", "REPLAYS")
 	for _, l := range p.Data {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", l.dlqPlace, l.State, l.Class, l.Reason, orDash(l.Order), l.amount(), l.DeadAt.Local().Format(time.DateTime), l.Replays)
+		table.row(l.String(), l.State, l.Class, l.Reason, orDash(l.Order), l.amount(), l.DeadAt.Local().Format(time.DateTime), strconv.Itoa(l.Replays))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -74,24 +72,23 @@ func (p dlqPage) print(w io.Writer, topic string) error {
 }
 
 func (l dlqLetter) print(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	row := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", printable(name), value) }
-	row("message", l.Topic+" "+l.String())
-	row("state", l.State)
-	row("reason", l.Class+", "+l.Reason)
-	row("error", printable(l.Error))
-	row("order", orDash(l.Order))
-	row("amount", l.amount())
-	row("died", l.DeadAt.Local().Format(time.DateTime))
+	table := newTable(w)
+	table.row("message", l.Topic+" "+l.String())
+	table.row("state", l.State)
+	table.row("reason", l.Class+", "+l.Reason)
+	table.row("error", l.Error)
+	table.row("order", orDash(l.Order))
+	table.row("amount", l.amount())
+	table.row("died", l.DeadAt.Local().Format(time.DateTime))
 	if l.Record == nil {
-		row("record", "no longer in the topic")
+		table.row("record", "no longer in the topic")
 		return table.Flush()
 	}
 	for _, h := range l.Record.Headers {
-		row("header "+h.Name, h.String())
+		table.row("header "+h.Name, h.String())
 	}
-	row("key", l.Record.Key.String())
-	row("value", l.Record.Value.String())
+	table.row("key", l.Record.Key.String())
+	table.row("value", l.Record.Value.String())
 	return table.Flush()
 }
 
@@ -107,14 +104,4 @@ func orDash(s *string) string {
 		return "-"
 	}
 	return *s
-}
-
-// printable keeps what a stranger wrote into a message from steering the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '.'
-	}, s)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -32,6 +33,9 @@ const (
 var errDifferences = errors.New("differences found")
 
 func main() {
+	// The HTTP client of the standard library quotes what a provider sends unasked, by package log, whose lines end here.
+	// Our own loggers are passed on.
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, restore) // a second signal ends the process at once
 	os.Exit(exitCode(newRootCommand().ExecuteContext(ctx)))
@@ -60,7 +64,12 @@ func exitCode(err error) int {
 	if errors.Is(err, errDifferences) {
 		return exitDifferences
 	}
-	fmt.Fprintln(os.Stderr, "billing: "+err.Error())
+	for i, line := range strings.Split(err.Error(), "\n") { // of several problems each has its line
+		if i == 0 {
+			line = "billing: " + line
+		}
+		fmt.Fprintln(os.Stderr, printable(strings.ReplaceAll(line, "\t", "  ")))
+	}
 	if _, ok := errors.AsType[*usageError](err); ok || wrongUsage(err) {
 		return exitUsage
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,10 +25,10 @@ func printReport(w io.Writer, report reconcile.Report) error {
 	}
 	found := report.Differences()
 	if len(found.Listed) > 0 {
-		table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(table, "DIFFERENCE\tORDER\tCHARGE\tTHERE\tHERE")
+		table := newTable(w)
+		table.row("DIFFERENCE", "ORDER", "CHARGE", "THERE", "HERE")
 		for _, d := range found.Listed {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", d.Kind, orderOf(d), orNone(d.ChargeID), orNone(d.There), orNone(d.Here))
+			table.row(string(d.Kind), orderOf(d), orNone(d.ChargeID), orNone(d.There), orNone(d.Here))
 		}
 		if err := table.Flush(); err != nil {
 			return err
@@ -56,7 +55,7 @@ func orNone(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return printable(s)
+	return s
 }
 
 // progress is one line on a terminal that is written over; anywhere else nothing.

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,11 +39,11 @@ func newConfigCommand() *cobra.Command {
 }
 
 func printConfig(w io.Writer, cfg Config) {
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	table := newTable(w)
 	v := reflect.ValueOf(cfg)
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		fmt.Fprintf(table, "%s\t%s\t%s\n", variable(f), shown(f, v.Field(i)), f.Tag.Get("doc"))
+		table.row(variable(f), shown(f, v.Field(i)), f.Tag.Get("doc"))
 	}
 	_ = table.Flush() // the writer below is a terminal or a pipe: nothing to do about it
 }

@@ -80,7 +80,8 @@ type Claim struct {
 	// FirstSentAt and LastSentAt are of earlier attempts, by the database's clock; zero when nothing was ever sent.
 	FirstSentAt, LastSentAt time.Time
 	Now                     time.Time // the database's clock at the claim
-	SendBy                  time.Time // our clock: past this instant nothing may be sent (hazard H1)
+	SendBy                  time.Time // our clock: past this instant no request may begin (hazard H1)
+	LeaseEnd                time.Time // our clock: past this instant no answer is awaited
 }
 
 // Standing is what stands in the way of a claim.

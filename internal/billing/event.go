@@ -34,13 +34,8 @@ type Event struct {
 // newEvent fills what every result of a claim has in common.
 func newEvent(c Claim, kind string, at time.Time) *Event {
 	return Event{
-		Type:        kind,
-		OccurredAt:  at.UTC().Truncate(time.Millisecond),
-		OrderID:     c.Order.ID,
-		Generation:  c.Generation,
-		Amount:      c.Order.Amount.Decimal(),
-		Currency:    c.Order.Amount.Currency,
-		Traceparent: c.Order.Traceparent,
+		Type: kind, OccurredAt: at.UTC().Truncate(time.Millisecond), OrderID: c.Order.ID, Generation: c.Generation,
+		Amount: c.Order.Amount.Decimal(), Currency: c.Order.Amount.Currency, Traceparent: c.Order.Traceparent,
 	}.WithVersion(c.Version + 1)
 }
 

@@ -18,7 +18,8 @@ type Store interface {
 
 // Provider moves the money. httpprovider is the one implementation. Errors are *failure.Error.
 type Provider interface {
-	// Charge sends one request, never two, and not after sendBy. The Call tells what happened, also beside an error.
+	// Charge sends one request, never two, and not after SendBy; its answer may come later. The Call tells what happened,
+	// also beside an error.
 	Charge(ctx context.Context, r ChargeRequest) (ProviderCharge, Call, error)
 	// Find lists the charges of a reference. With consistent = false a recent charge may be missing from the list.
 	Find(ctx context.Context, reference uuid.UUID) (found []ProviderCharge, consistent bool, err error)

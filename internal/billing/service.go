@@ -130,6 +130,8 @@ func (s *Service) attempt(ctx context.Context, c *Claim) (st Settlement, failed 
 			st.Attempt.Detail = failed.Error()
 		}
 	}()
+	ctx, cancel := context.WithTimeout(ctx, c.LeaseEnd.Sub(started)) // what comes later is another claim's to ask for
+	defer cancel()
 	if s.mustLookUp(c) {
 		return s.lookUp(ctx, c)
 	}

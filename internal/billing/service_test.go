@@ -29,6 +29,7 @@ type desk struct {
 	answer     error
 	call       Call
 	sent       int
+	deadlines  []time.Time // of the calls to the provider
 	panics     bool
 	found      []ProviderCharge
 	consistent bool
@@ -60,17 +61,24 @@ func (d *desk) Settle(_ context.Context, _ *Claim, s Settlement) (bool, error) {
 	return !d.lost, nil
 }
 
-func (d *desk) Charge(context.Context, ChargeRequest) (ProviderCharge, Call, error) {
+func (d *desk) Charge(ctx context.Context, _ ChargeRequest) (ProviderCharge, Call, error) {
 	d.sent++
+	d.noteDeadline(ctx)
 	if d.panics {
 		panic("index out of range")
 	}
 	return ProviderCharge{ID: "ch_1"}, d.call, d.answer
 }
 
-func (d *desk) Find(context.Context, uuid.UUID) ([]ProviderCharge, bool, error) {
+func (d *desk) Find(ctx context.Context, _ uuid.UUID) ([]ProviderCharge, bool, error) {
 	d.lookups++
+	d.noteDeadline(ctx)
 	return d.found, d.consistent, d.findErr
+}
+
+func (d *desk) noteDeadline(ctx context.Context) {
+	deadline, _ := ctx.Deadline()
+	d.deadlines = append(d.deadlines, deadline)
 }
 
 func newTestService(t *testing.T, d *desk) *Service {
@@ -260,6 +268,28 @@ func TestLookUpBeforeSend(t *testing.T) {
 			require.Equal(t, c.state, d.settled[0].State)
 		})
 	}
+}
+
+// Look-up and request end with the lease; the settlement does not, since only it can tell who holds the row.
+func TestNothingIsAwaitedPastTheLease(t *testing.T) {
+	claim := freshClaim()
+	claim.LeaseEnd = testNow.Add(time.Hour)
+	d := &desk{claim: claim, consistent: true, call: Call{Sent: true}}
+	o := testOrder()
+	o.MayBeKnown = true
+	before := time.Now()
+	_, err := newTestService(t, d).Charge(t.Context(), o)
+	require.NoError(t, err)
+	require.Len(t, d.deadlines, 2, "a look-up and a charge")
+	for _, deadline := range d.deadlines {
+		require.WithinRange(t, deadline, before.Add(time.Hour), time.Now().Add(time.Hour))
+	}
+
+	claim.LeaseEnd = testNow.Add(-time.Hour)
+	d = &desk{claim: claim, answer: failure.New(failure.ProviderTimeout, "t"), call: Call{Sent: true}}
+	_, err = newTestService(t, d).Charge(t.Context(), testOrder())
+	require.Error(t, err)
+	require.Len(t, d.settled, 1)
 }
 
 func TestOutcomeIsKeptUntilItIsWritten(t *testing.T) {

@@ -90,7 +90,7 @@ func (r *Records) read(ctx context.Context, topic string, round map[int32]run, f
 	return fmt.Errorf("read %s: %w", topic, err)
 }
 
-// unpark puts the bodies back that were kept in the database (hazard H14).
+// unpark puts keys and values back that were kept in the database (hazard H14).
 func unpark(ctx context.Context, pool *pgxpool.Pool, letters []retry.DeadLetter) error {
 	var ids []uuid.UUID
 	for _, d := range letters {
@@ -101,20 +101,21 @@ func unpark(ctx context.Context, pool *pgxpool.Pool, letters []retry.DeadLetter)
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := pool.Query(ctx, `SELECT id, value FROM parked_bodies WHERE id = ANY($1)`, ids)
+	rows, err := pool.Query(ctx, `SELECT id, key, value FROM parked_bodies WHERE id = ANY($1)`, ids)
 	if err != nil {
 		return fmt.Errorf("read parked bodies: %w", err)
 	}
-	values := map[uuid.UUID][]byte{}
+	type body struct{ key, value []byte }
+	bodies := map[uuid.UUID]body{}
 	var id uuid.UUID
-	var value []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &value}, func() error { values[id] = append([]byte{}, value...); return nil })
+	var b body
+	_, err = pgx.ForEachRow(rows, []any{&id, &b.key, &b.value}, func() error { bodies[id] = b; return nil })
 	if err != nil {
 		return fmt.Errorf("read parked bodies: %w", err)
 	}
 	for i, d := range letters {
-		if d.Parked != uuid.Nil {
-			letters[i].Message.Value = values[d.Parked] // nil when it is gone
+		if kept, ok := bodies[d.Parked]; ok {
+			letters[i].Message.Key, letters[i].Message.Value = kept.key, kept.value
 		}
 	}
 	return nil

@@ -254,8 +254,8 @@ func TestAParkedBodyIsPutBack(t *testing.T) {
 	order := uuid.New()
 	whole, empty := w.dead(order, 1, retry.HeaderParked, parked.String()), w.dead(uuid.New(), 2, retry.HeaderParked, lost.String())
 	w.exec(`INSERT INTO parked_bodies (id, key, value) VALUES ($1, $2, $3)`, parked, whole.Key, whole.Value)
-	body := whole.Value
-	whole.Value, empty.Value = nil, nil
+	key, body := whole.Key, whole.Value
+	whole.Key, whole.Value, empty.Value = nil, nil, nil // a key goes with the body when it does not fit either
 	w.kafka.Produce(whole, empty)
 	w.ingest(0)
 	res, err := w.replayer(w.publisher).Replay(t.Context(), w.request())
@@ -263,7 +263,7 @@ func TestAParkedBodyIsPutBack(t *testing.T) {
 	require.Equal(t, []any{1, map[deadletter.Skip]int{deadletter.SkipGone: 1}}, []any{res.Replayed, res.Skipped})
 	require.Equal(t, order, *w.letter(whole).OrderID)
 	sent := w.kafka.Consume(w.ladder.Tiers()[0].Topic, 1)[0]
-	require.Equal(t, body, sent.Value)
+	require.Equal(t, [][]byte{key, body}, [][]byte{sent.Key, sent.Value})
 	require.NotContains(t, headersOf(sent), retry.HeaderParked)
 }
 

@@ -60,6 +60,7 @@ func classification() []answerCase {
 		status(307, held(misaddressed), dead("rejected", misaddressed, "retry_wait")),
 
 		same("201", moneyMoves, charged),
+		same("201 within the timeout, after the last instant to send", late(2300*time.Millisecond, moneyMoves), charged),
 		same("200 of an earlier charge", moneyMovesThen(moneyMoves), charged),
 		same("400", refuses(400, "bad"), dead("rejected", "provider_bad_request", "rejected")),
 		same("413", refuses(413, ""), dead("rejected", "provider_bad_request", "rejected")),

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // The same event again, and the same order confirmed by other events, at the same time and later: one request, one charge.
@@ -25,6 +26,29 @@ func TestDuplicatesAreChargedOnce(t *testing.T) {
 	w.chargedOnce(o)
 	require.Len(t, w.resultsOf(o), 1)
 	w.nowhere()
+}
+
+// Orders that share a key wait for each other only as long as they are in one topic: a key is no order.
+func TestOrdersThatShareAKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	failing, other, keyless := w.newOrder(), w.newOrder(), w.newOrder()
+	w.provider.script(failing, refuses(500, ""))
+	var records []*kgo.Record
+	for _, o := range []order{failing, other, keyless, failing.again()} {
+		r := o.record(w.main)
+		r.Key = []byte("the same key")
+		records = append(records, r)
+	}
+	records[2].Key = nil
+	w.kafka.Produce(records...)
+	w.awaitCharged(failing, other, keyless)
+	b := w.settled()
+	require.EqualValues(t, 3, b.Charged)
+	require.EqualValues(t, 1, b.Duplicate)
+	w.chargedOnce(failing, other, keyless)
+	require.Len(t, w.provider.requestsOf(other), 1)
 }
 
 // The same order with another amount is a matter for a person, and never for the provider; the good one that waits in a

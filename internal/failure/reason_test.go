@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -117,6 +118,34 @@ func TestDocumentPolicyNeverHoldsForTheProvider(t *testing.T) {
 		if strings.HasPrefix(r.text, "provider_") {
 			require.Contains(t, []Fault{OfMessage, OfDependency}, Document.Fault(r.reason), r.text)
 		}
+	}
+}
+
+// What an operator reads says the same as the code: no reason is missing, and class and ways are right.
+func TestThePageOfReasonsIsComplete(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reasons.md")
+	require.NoError(t, err)
+	told := map[Reason]bool{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		name, isRow := strings.CutPrefix(cells[0], "| `")
+		if !isRow {
+			continue
+		}
+		require.Len(t, cells, 4, line)
+		r := Reason(strings.TrimSuffix(name, "`"))
+		require.True(t, r.Known(), "%s is not on the list", r)
+		require.False(t, told[r], "%s stands twice", r)
+		told[r] = true
+		ways := Hold.Fault(r).String()
+		if Document.Fault(r) != Hold.Fault(r) {
+			ways += ", " + Document.Fault(r).String()
+		}
+		require.Equal(t, []string{string(r.Class()), ways}, cells[1:3], "class and fault of %s", r)
+		require.Greater(t, len(cells[3]), 10, "%s: what to do?", r)
+	}
+	for r := range facts {
+		require.True(t, told[r], "docs/reasons.md does not tell of %s", r)
 	}
 }
 

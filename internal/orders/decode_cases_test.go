@@ -56,6 +56,8 @@ func acceptedCases() []acceptedCase {
 		{"white space", " \r\n\t" + strings.ReplaceAll(event(`"total_amount":"149.90"`), ":", " : ") + "\n", plain, "149.90"},
 		{"unknown fields", event(`"total_amount":"149.90","lines":[{"sku":"A","total_amount":7},{"sku":"B","order_id":null}],"note":null,"":1`), plain, "149.90"},
 		{"known names in another case beside the right ones", event(`"total_amount":"149.90","Total_Amount":"1.00","CURRENCY":"JPY"`), plain, "149.90"},
+		{"a number of a million digits", event(`"total_amount":"149.90","x":` + strings.Repeat("7", 1_000_000)), plain, "149.90"},
+		{"a text of 1 MB", event(`"total_amount":"149.90","x":"` + strings.Repeat("é", 500_000) + `"`), plain, "149.90"},
 		{"nesting 9,000 deep", event(`"total_amount":"149.90","x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000)), plain, "149.90"},
 		{"the text backslash u0000", event(`"total_amount":"149.90","path":"C:\\u0000"`), plain, "149.90"},
 		{"surrogate pair", event(`"total_amount":"149.90","note":"\ud83d\ude00"`), plain, "149.90"},
@@ -116,6 +118,13 @@ func refusedCases() []refusedCase {
 		{"900 kB of objects", strings.Repeat(`{"a":`, 180_000), failure.WrongShape, "10,000 levels"},
 		{"900 kB in an unknown field", event(`"total_amount":"1.00","x":` + strings.Repeat("[", 450_000) + strings.Repeat("]", 450_000)), failure.WrongShape, "10,000 levels"},
 		{"900 kB in a known field", event(`"total_amount":` + strings.Repeat("[", 450_000) + strings.Repeat("]", 450_000)), failure.WrongShape, "10,000 levels"},
+
+		{"an amount of a million digits", event(`"total_amount":` + strings.Repeat("7", 1_000_000)), failure.AmountTooLarge, "1000002 digits"},
+		{"a million fraction digits", event(`"total_amount":0.` + strings.Repeat("0", 1_000_000)), failure.AmountTooPrecise, "1000000 fraction digits"},
+		{"an amount text of 1 MB", event(`"total_amount":"` + strings.Repeat("x", 1_000_000) + `"`), failure.InvalidAmount, "total_amount"},
+		{"a currency of 1 MB", event(`"total_amount":"1.00","currency":"` + strings.Repeat("E", 1_000_000) + `"`), failure.UnknownCurrency, "currency"},
+		{"an id of 1 MB", strings.Replace(event(`"total_amount":"1.00"`), orderID, strings.Repeat("0", 1_000_000), 1), failure.InvalidUUID, "order_id"},
+		{"an escape sequence as the amount", event(`"total_amount":"\u001b[2J\u009b2J\u202e"`), failure.InvalidAmount, `"\x1b[2J\u009b2J\u202e"`},
 
 		{"empty object", "{}", failure.MissingField, "event_id is missing"},
 		{"amount missing", "{" + ids + "}", failure.MissingField, "total_amount is missing"},

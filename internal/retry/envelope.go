@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 
@@ -162,7 +163,8 @@ func Ours(key string) bool {
 	return false
 }
 
-// foreign are the headers that are not ours, as many as fit.
+// foreign are the headers that are not ours, as many as fit: a large one does not keep the small ones behind it from
+// travelling on.
 func foreign(all []kafkaclient.Header) []kafkaclient.Header {
 	var kept []kafkaclient.Header
 	size := 0
@@ -170,10 +172,9 @@ func foreign(all []kafkaclient.Header) []kafkaclient.Header {
 		if Ours(h.Key) {
 			continue
 		}
-		if size += len(h.Key) + len(h.Value) + 16; size > maxForeign {
-			break
+		if more := len(h.Key) + len(h.Value) + 16; size+more <= maxForeign {
+			kept, size = append(kept, h), size+more
 		}
-		kept = append(kept, h)
 	}
 	return kept
 }
@@ -211,10 +212,11 @@ func (h headers) millis(key string) (time.Time, bool) {
 
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
-// clip makes a text safe for a header and a log line: bounded, valid UTF-8, no control characters.
+// clip makes a text safe for a header and a log line: bounded, valid UTF-8, and nothing that steers a terminal or turns
+// the text around.
 func clip(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

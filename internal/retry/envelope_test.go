@@ -2,6 +2,7 @@ package retry
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,8 +76,8 @@ func TestOriginIsForgedOnlyByReplays(t *testing.T) {
 
 // Key and value travel byte for byte; our headers are set once however many hops; foreign ones stay within bounds.
 func TestRecord(t *testing.T) {
-	m := message("orders.confirmed", header("tenant", "a"), header("tenant", "b"), header("big", strings.Repeat("x", maxForeign)), header(HeaderTraceparent, "00-1-2-01"))
-	f := failure.New(failure.Provider5xx, "line one\nline two %s", strings.Repeat("é", 2000))
+	m := message("orders.confirmed", header("tenant", "a"), header("big", strings.Repeat("x", maxForeign)), header("tenant", "b"), header(HeaderTraceparent, "00-1-2-01"))
+	f := failure.New(failure.Provider5xx, "line one\nline two \x1b[2J \u009b2J \u202eturned \xff %s", strings.Repeat("é", 2000))
 	e := testLadder.Open(m, testNow)
 	r := e.Record(testLadder.Next(e, f, failure.OfDependency, testNow), f, testNow)
 	for hop := range 5 {
@@ -105,8 +106,33 @@ func TestRecord(t *testing.T) {
 	require.Equal(t, millis(testNow), values[HeaderFirstFailureAt])
 	require.Equal(t, "provider_5xx", values[HeaderErrorReason])
 	require.LessOrEqual(t, len(values[HeaderError]), 1024)
-	require.NotContains(t, values[HeaderError], "\n")
+	require.Contains(t, values[HeaderError], "line one line two  [2J  2J  turned \uFFFD é")
 	require.Equal(t, "00-1-2-01", values[HeaderTraceparent])
+}
+
+// However many headers a record has, and whatever ours say, what travels on is small and our own stand in it once.
+func TestManyHeaders(t *testing.T) {
+	hs := []kafkaclient.Header{header("first", "kept")}
+	for i := range 10_000 {
+		hs = append(hs, header("foreign", strconv.Itoa(i)), header(HeaderAttempt, "2"), header(HeaderError, strings.Repeat("x", 1024)),
+			header(HeaderOriginalTopic, strings.Repeat("t", 1024)), header(HeaderNotBefore, strings.Repeat("9", 1024)), header(HeaderReplayID, strings.Repeat("z", 1024)))
+	}
+	hs = append(hs, header("large", strings.Repeat("x", 900<<10)))
+	e := testLadder.Open(message("orders.confirmed.retry-5s", hs...), testNow)
+	require.Equal(t, 1, e.Failures, "a header that stands there ten thousand times says nothing")
+	r := e.Record(Step{Topic: "t", Failures: 2}, failure.New(failure.Provider5xx, "503"), testNow)
+	size, ours := 0, map[string]int{}
+	for _, h := range r.Headers {
+		size += len(h.Key) + len(h.Value)
+		if Ours(h.Key) {
+			ours[h.Key]++
+		}
+	}
+	require.Less(t, size, maxForeign+4096)
+	for key, n := range ours {
+		require.Equal(t, 1, n, key)
+	}
+	require.Equal(t, "first", r.Headers[0].Key)
 }
 
 func FuzzOpen(f *testing.F) {

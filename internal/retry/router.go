@@ -146,8 +146,9 @@ func withoutText(hs []kafkaclient.Header) []kafkaclient.Header {
 	return slices.DeleteFunc(hs, func(h kafkaclient.Header) bool { return h.Key == HeaderError })
 }
 
-// publishParked keeps the body in the database and publishes a pointer to it, into the dead letters: an order near the
-// broker's limit whose headers made it too large must not be lost (hazard H14). Replay restores it byte for byte.
+// publishParked keeps key and value in the database and publishes a pointer to them, into the dead letters: an order near
+// the broker's limit whose headers made it too large must not be lost (hazard H14). Replay restores it byte for byte. The
+// pointer must fit, or it would hold the line for ever: so a large key does not stand in it.
 func (r *Router) publishParked(ctx context.Context, e Envelope, o Outcome, f *failure.Error, record kafkaclient.Record) error {
 	id, err := r.cfg.Ledger.Park(ctx, record)
 	if err != nil {
@@ -158,6 +159,9 @@ func (r *Router) publishParked(ctx context.Context, e Envelope, o Outcome, f *fa
 	}
 	record.Topic = r.cfg.Ladder.DeadLetters()
 	record.Value = nil
+	if len(record.Key) > maxForeign {
+		record.Key = nil
+	}
 	record.Headers = append(record.Headers, kafkaclient.Header{Key: HeaderParked, Value: []byte(id.String())})
 	return r.cfg.Publisher.Publish(ctx, record)
 }

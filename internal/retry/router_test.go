@@ -163,3 +163,16 @@ func TestTooLargeIsTrimmedThenParked(t *testing.T) {
 	require.Equal(t, []byte("k"), dead.Key)
 	require.Equal(t, HeaderParked, dead.Headers[len(dead.Headers)-1].Key)
 }
+
+// A key of a megabyte would make the pointer too large, too, and hold the line for ever. It is parked with the body.
+func TestAPointerHasNoLargeKey(t *testing.T) {
+	tooLarge := fmt.Errorf("publish: %w", kafkaclient.ErrTooLarge)
+	s := &scene{publishErr: []error{tooLarge, tooLarge}}
+	m := message("orders.confirmed", header("tenant", "a"))
+	m.Key = make([]byte, 1<<20)
+	require.NoError(t, s.router().Route(t.Context(), testLadder.Open(m, testNow), Outcome{Order: someOrder, Err: failure.New(failure.Provider5xx, "503")}))
+	require.Len(t, s.records, 3)
+	require.Nil(t, s.records[2].Key)
+	require.Nil(t, s.records[2].Value)
+	require.Equal(t, "tenant", s.records[2].Headers[0].Key)
+}

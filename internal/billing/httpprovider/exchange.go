@@ -25,14 +25,14 @@ type answer struct {
 }
 
 // exchange sends one request, not past sendBy, and reads the answer whole, up to a limit. The error is a failure to get an
-// answer; what the answer says is for the caller. Everything, the body too, happens within the timeout and before sendBy.
+// answer; what the answer says is for the caller. Everything, the body too, happens within the timeout, and before the
+// parent's deadline, which is the end of the lease.
 func (c *Client) exchange(parent context.Context, req *http.Request, sendBy time.Time, limit int64) (answer, error) {
 	start := c.cfg.Clock()
-	left := remaining(start, sendBy)
-	if left <= 0 {
+	if remaining(start, sendBy) <= 0 {
 		return answer{}, tooLate()
 	}
-	ctx, cancel := context.WithTimeout(parent, min(c.cfg.Timeout, left))
+	ctx, cancel := context.WithTimeout(parent, c.cfg.Timeout)
 	defer cancel()
 	t := &trip{clock: c.cfg.Clock, sendBy: sendBy}
 	res, err := c.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, t.hooks())))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,6 +24,7 @@ const token = "secret-token-of-the-test"
 
 // TestMain fails the run when a goroutine of net/http, a client's or a server's, outlives the tests.
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what net/http says of hostile servers, as in main
 	code := m.Run()
 	tick, end := time.NewTicker(10*time.Millisecond), time.After(5*time.Second)
 	for code == 0 && strings.Contains(stacks(), "net/http.") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/billing/internal/demo/providersim"
 	"example.com/billing/internal/failure"
 )
 
@@ -34,12 +35,25 @@ func TestAHangIsUnknown(t *testing.T) {
 	<-arrived
 }
 
-// SendBy is the request's deadline too: past it the claim may be another's.
-func TestSendByEndsTheRequest(t *testing.T) {
-	url, _ := silent(t)
+// SendBy bounds when a request begins. Its answer has the whole timeout, as long as the lease lasts: the caller's deadline.
+func TestTheAnswerMayComeAfterSendBy(t *testing.T) {
+	sim, err := providersim.New(providersim.Config{Token: token, SlowFor: 500 * time.Millisecond})
+	require.NoError(t, err)
+	require.NoError(t, sim.SetMode(providersim.Slow, time.Time{}))
 	r := request()
-	r.SendBy = time.Now().Add(50 * time.Millisecond)
-	call, f := mustFail(t.Context(), t, client(t, url, timeout(time.Minute)), r)
+	r.SendBy = time.Now().Add(250 * time.Millisecond)
+	charge, call, err := client(t, serve(t, sim.Handler().ServeHTTP)).Charge(t.Context(), r)
+	require.NoError(t, err)
+	require.True(t, time.Now().After(r.SendBy), "the answer was late enough")
+	require.Equal(t, r.Reference, charge.Reference)
+	require.True(t, call.Sent)
+}
+
+func TestTheLeasesEndEndsTheRequest(t *testing.T) {
+	url, _ := silent(t)
+	lease, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	call, f := mustFail(lease, t, client(t, url, timeout(time.Minute)), request())
 	require.Equal(t, failure.ProviderTimeout, f.Reason, f.Detail)
 	require.True(t, f.Unknown && call.Sent)
 }
@@ -120,9 +134,9 @@ func TestWaitingForAConnectionSendsNothing(t *testing.T) {
 	case err := <-done:
 		require.FailNow(t, "the first request did not arrive", "%v", err)
 	}
-	r := request()
-	r.SendBy = time.Now().Add(50 * time.Millisecond)
-	call, f := mustFail(t.Context(), t, c, r)
+	lease, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer end()
+	call, f := mustFail(lease, t, c, request())
 	require.Equal(t, failure.ProviderUnreachable, f.Reason)
 	require.False(t, call.Sent || f.Unknown)
 	cancel()
@@ -172,6 +186,20 @@ func TestNothingIsSentPastSendBy(t *testing.T) {
 			require.False(t, call.Sent || f.Unknown)
 		})
 	}
+	// The connection came after SendBy, but within timeout and lease.
+	t.Run("slow to connect", func(t *testing.T) {
+		r := request()
+		r.SendBy = time.Now().Add(50 * time.Millisecond)
+		c := client(t, s.URL)
+		dial := c.transport.DialContext
+		c.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			<-time.After(time.Until(r.SendBy))
+			return dial(ctx, network, addr)
+		}
+		call, f := mustFail(t.Context(), t, c, r)
+		require.Equal(t, failure.ProviderTimeout, f.Reason, f.Detail)
+		require.False(t, call.Sent || f.Unknown)
+	})
 	require.Zero(t, bytes.Load(), "not one byte arrived")
 }
 

@@ -107,6 +107,10 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 func TestATruncatedSuccessIsUnknown(t *testing.T) {
 	r := request()
 	for name, handler := range map[string]http.HandlerFunc{
+		"nothing after the head": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "500")
+			_ = http.NewResponseController(w).Flush()
+		},
 		"content length": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "500")
 			_, _ = io.WriteString(w, charged(r))
@@ -191,23 +195,26 @@ func TestAGzipBombStaysPacked(t *testing.T) {
 func TestAnswersThatAreNotHTTP(t *testing.T) {
 	for name, raw := range map[string]string{
 		"garbage":        "customer_id=7 \x15\x03\x01\r\n\r\n",
-		"endless header": "HTTP/1.1 201 Created\r\nX: " + string(bytes.Repeat([]byte{'x'}, 2*maxHeader)) + "\r\n\r\n",
+		"HTTP/2":         "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64",
+		"two lengths":    "HTTP/1.1 201 Created\r\nContent-Length: 5\r\nContent-Length: 500\r\n\r\n{}",
+		"length below 0": "HTTP/1.1 201 Created\r\nContent-Length: -1\r\n\r\n{}",
+		"large header":   "HTTP/1.1 201 Created\r\nX: " + string(bytes.Repeat([]byte{'x'}, 10<<20)) + "\r\n\r\n",
 		"half a header":  "HTTP/1.1 201 Cre",
 		"nothing":        "",
 	} {
-		url := rawServer(t, raw)
+		url := rawServer(t, raw, "")
 		call, f := mustFail(t.Context(), t, client(t, url), request())
 		require.Equal(t, failure.ProviderReset, f.Reason, name)
 		require.True(t, f.Unknown && call.Sent, name)
 		require.NotContains(t, f.Error(), "customer_id=7", "what cannot be read is not quoted")
 	}
-	call, f := mustFail(t.Context(), t, client(t, rawServer(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")), request())
+	call, f := mustFail(t.Context(), t, client(t, rawServer(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", "")), request())
 	require.Equal(t, failure.ProviderBadAnswer, f.Reason)
 	require.True(t, f.Unknown && call.Sent)
 }
 
-// rawServer reads one request of each connection, writes the text and hangs up.
-func rawServer(t *testing.T, raw string) string {
+// rawServer reads one request of each connection, writes the text, then the other one until nobody listens, and hangs up.
+func rawServer(t *testing.T, raw, again string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -220,7 +227,10 @@ func rawServer(t *testing.T, raw string) string {
 			}
 			if req, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
 				_, _ = io.Copy(io.Discard, req.Body)
-				_, _ = io.WriteString(conn, raw)
+				_, err = io.WriteString(conn, raw)
+				for err == nil && again != "" {
+					_, err = io.WriteString(conn, again)
+				}
 			}
 			_ = conn.Close()
 		}

@@ -132,7 +132,7 @@ func (s *Store) insertClaims(batch []*claimJob) (rest map[uuid.UUID]*claimJob, s
 		for _, j := range batch {
 			rest[j.in.order.ID] = j
 		}
-		if !db.doubt { // SendBy counts from before the first statement that may have taken the lease (hazard H1)
+		if !db.doubt { // SendBy and LeaseEnd count from before the first statement that may have taken the lease (hazard H1)
 			started = s.cfg.Clock()
 		}
 		rows, err := db.Query(ctx, insertClaimsSQL, args...)
@@ -188,7 +188,7 @@ func (s *Store) newClaim(in claimRequest, r claimRow, started time.Time) *billin
 	c := &billing.Claim{
 		ID: in.id, Order: in.order, Generation: r.generation, Key: r.key, Account: r.account,
 		Attempt: r.attempts, Version: r.version, Fresh: r.attempts == 1, Unknown: r.unknown,
-		Now: r.now, SendBy: started.Add(s.cfg.Lease - s.cfg.ProviderTimeout),
+		Now: r.now, SendBy: started.Add(s.cfg.Lease - s.cfg.ProviderTimeout), LeaseEnd: started.Add(s.cfg.Lease),
 	}
 	if r.previousSent != nil { // else this claim is the first that may send, and first_sent_at is its own
 		c.FirstSentAt, c.LastSentAt = *r.firstSent, *r.previousSent

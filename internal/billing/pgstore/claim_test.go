@@ -42,6 +42,7 @@ func TestFirstClaim(t *testing.T) {
 	require.WithinDuration(t, before, c.Now, time.Minute)
 	// H1: the request's own timeout fits between the last instant to send and the end of the lease.
 	require.WithinRange(t, c.SendBy, before.Add(testLease-testTimeout), time.Now().Add(testLease-testTimeout))
+	require.Equal(t, c.SendBy.Add(testTimeout), c.LeaseEnd)
 
 	h := f.history(t, o)
 	require.Equal(t, billing.InFlight, h.State)

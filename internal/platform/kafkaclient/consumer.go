@@ -160,7 +160,7 @@ func (c *Consumer) take(km *kafka.Message) error {
 	}
 	it, first := p.enqueue(m, c.seed, c.cfg.Counts == nil || c.cfg.Counts(m))
 	c.unfinished++
-	c.bytes += it.size()
+	c.bytes += it.bytes
 	if first {
 		c.start(it)
 	}
@@ -170,13 +170,14 @@ func (c *Consumer) take(km *kafka.Message) error {
 	return nil
 }
 
-func (it *item) size() int64 { return int64(len(it.msg.Key)+len(it.msg.Value)) + 512 }
-
 // fromKafka copies nothing: the client hands every message its own memory.
 func fromKafka(km *kafka.Message, topic string) Message {
 	m := Message{Topic: topic, Partition: km.TopicPartition.Partition, Offset: int64(km.TopicPartition.Offset), Key: km.Key, Value: km.Value, Timestamp: km.Timestamp}
-	for _, h := range km.Headers {
-		m.Headers = append(m.Headers, Header{Key: h.Key, Value: h.Value})
+	if len(km.Headers) > 0 {
+		m.Headers = make([]Header, len(km.Headers))
+	}
+	for i, h := range km.Headers {
+		m.Headers[i] = Header{Key: h.Key, Value: h.Value}
 	}
 	return m
 }

@@ -324,6 +324,28 @@ func TestHeldLineKeepsPolling(t *testing.T) {
 	require.Equal(t, int64(records), f.committed(t))
 }
 
+// Headers take memory, too: a record of many small ones takes thirty times what it has on the wire.
+func TestHeadersCountAgainstTheWindow(t *testing.T) {
+	f := newFixture(t, 1)
+	const records = 60
+	many := make([]kgo.RecordHeader, 5_000)
+	for i := range many {
+		many[i].Key = "h"
+	}
+	for range records {
+		f.Produce(&kgo.Record{Topic: f.topic, Headers: many})
+	}
+	gate := shut{make(chan struct{})}
+	var handled atomic.Int64
+	c, _ := f.start(t, func(c *kafkaclient.ConsumerConfig) {
+		c.Gate, c.WindowBytes = gate, 4<<20
+	}, func(context.Context, kafkaclient.Message) error { handled.Add(1); return nil })
+	eventually(t, func() bool { s := c.State(); return len(s) == 1 && s[0].Paused == "full" })
+	require.Less(t, c.State()[0].Unfinished, 15, "5,000 headers take half a megabyte")
+	close(gate.opened)
+	eventually(t, func() bool { return handled.Load() == records })
+}
+
 // Offsets do not move while the progress cannot be noted, and no range is noted twice or left out.
 func TestProgressComesBeforeTheOffset(t *testing.T) {
 	f := newFixture(t, 1)

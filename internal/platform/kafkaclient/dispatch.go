@@ -86,7 +86,7 @@ func (c *Consumer) end(it *item, err error) {
 		return
 	}
 	c.unfinished--
-	c.bytes -= it.size()
+	c.bytes -= it.bytes
 	if next := p.finish(it); next != nil && p.stop.Err() == nil {
 		c.start(next)
 	}

@@ -33,6 +33,7 @@ type partition struct {
 type item struct {
 	p      *partition
 	msg    Message
+	bytes  int64 // that it takes in memory
 	seq    uint64
 	lane   uint64
 	keyed  bool
@@ -52,9 +53,9 @@ func newPartition(id int32, careful int64) *partition {
 // enqueue notes the record and reports whether it may start: only the first of its key may. Records without a key have
 // nobody to wait for, unless the partition is handled carefully.
 func (p *partition) enqueue(m Message, seed maphash.Seed, counted bool) (it *item, first bool) {
-	it = &item{p: p, msg: m, seq: p.tracker.received(m.Offset, counted)}
+	it = &item{p: p, msg: m, bytes: m.size(), seq: p.tracker.received(m.Offset, counted)}
 	p.unfinished++
-	p.bytes += it.size()
+	p.bytes += it.bytes
 	p.next = m.Offset + 1
 	_, lonely := p.lanes[lonelyLane]
 	switch {
@@ -77,7 +78,7 @@ func (p *partition) enqueue(m Message, seed maphash.Seed, counted bool) (it *ite
 func (p *partition) finish(it *item) *item {
 	p.tracker.done(it.seq)
 	p.unfinished--
-	p.bytes -= it.size()
+	p.bytes -= it.bytes
 	if it.keyed && it.behind == nil {
 		delete(p.lanes, it.lane)
 	}
