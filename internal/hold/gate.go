@@ -9,7 +9,7 @@ import (
 )
 
 // Enter returns at once while the line runs. While it is held it blocks until the line runs again, until this caller is
-// the next probe, or until ctx is done. The caller calls leave when it has judged what became of its message.
+// a probe, or until ctx is done. The caller calls leave when it has judged what became of its message.
 func (l *Line) Enter(ctx context.Context) (leave func(), err error) {
 	for {
 		probe, changed := l.look()
@@ -19,7 +19,8 @@ func (l *Line) Enter(ctx context.Context) (leave func(), err error) {
 		select {
 		case <-changed:
 		case <-probe:
-			return l.probed, nil
+			l.probed(1)
+			return func() { l.probed(-1) }, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -40,25 +41,51 @@ func (l *Line) look() (probe, changed <-chan struct{}) {
 	return nil, nil
 }
 
-// probed asks for the next probe if the line is still held.
-func (l *Line) probed() {
+// maxProbes bounds the requests that a provider which hangs gets meanwhile.
+const maxProbes = 16
+
+// probed notes that a probe begins or has been judged; in both cases the next one may be due.
+func (l *Line) probed(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.reason != "" {
-		l.scheduleProbe()
+	l.probing += n
+	if n > 0 {
+		l.due = nil
+	}
+	l.scheduleProbe()
+}
+
+// scheduleProbe puts a token into the probe channel after a growing, jittered wait, unless one is due already or too many
+// probes are under way.
+func (l *Line) scheduleProbe() {
+	if l.reason == "" || l.due != nil || l.probing >= maxProbes {
+		return
+	}
+	l.wait = min(max(2*l.wait, l.cfg.ProbeMin), l.cfg.ProbeMax)
+	hold := l.holds
+	l.due = time.AfterFunc(l.wait/2+rand.N(l.wait/2+1), func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.reason != "" && l.holds == hold {
+			l.probeNow()
+		}
+	})
+}
+
+func (l *Line) probeNow() {
+	select {
+	case l.probe <- struct{}{}:
+	default:
 	}
 }
 
-// scheduleProbe puts a token into the probe channel after a growing, jittered wait.
-func (l *Line) scheduleProbe() {
-	l.wait = min(max(2*l.wait, l.cfg.ProbeMin), l.cfg.ProbeMax)
-	jittered := l.wait/2 + rand.N(l.wait/2+1)
-	time.AfterFunc(jittered, func() {
-		select {
-		case l.probe <- struct{}{}:
-		default:
-		}
-	})
+// probeAgain lets the next probe go at once when this one has proved nothing: it was charged before, or cannot be charged
+// at all, and the provider was not asked. Hundreds of those may stand first after a partition was taken over, and at a
+// probe a second the line would stay held for minutes after the cure (torture, seed 9064).
+func (l *Line) probeAgain(answered bool) {
+	if !answered && providers(l.reason) && l.due != nil && l.due.Stop() {
+		l.probeNow()
+	}
 }
 
 // Pause follows the operator's switch. A fault that held the line before still holds it after.

@@ -34,21 +34,26 @@ func TestEnter(t *testing.T) {
 			probes <- leave
 		}()
 	}
-	first := <-probes
+	var under []func()
+	for range maxProbes { // none of them is judged: a provider that hangs
+		under = append(under, <-probes)
+	}
 	select {
 	case <-probes:
-		t.Fatal("two probes at a time")
+		t.Fatal("one probe too many")
 	case <-time.After(50 * time.Millisecond): // longer than ten probe waits
 	}
 	fail(l, "a", failure.DatabaseDown)
-	first()
-	second := <-probes
+	under[0]()
+	under[0] = <-probes
 	cancel()
-	for range waiters - 2 {
+	for range waiters - maxProbes - 1 {
 		require.ErrorIs(t, <-errs, context.Canceled)
 	}
 	charge(l, "b")
-	second()
+	for _, leave := range under {
+		leave()
+	}
 	require.Empty(t, held(l))
 	leave, err = l.Enter(t.Context())
 	require.NoError(t, err)
@@ -136,5 +141,36 @@ func TestPauseReachesThoseWhoWait(t *testing.T) {
 		l.Pause(false)
 		synctest.Wait()
 		require.EqualValues(t, 20, entered.Load())
+	})
+}
+
+// A partition was taken over while the line was held: what stands first was charged before or is no order at all, and proves
+// nothing about the provider (torture, seed 9064). Each may let the next one probe at once.
+func TestProbesThatProveNothingCostNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newTestLine(t, failure.Hold)
+		l.cfg.ProbeMin, l.cfg.ProbeMax = time.Second, time.Second
+		fail(l, "a", failure.ProviderMisaddressed)
+		fail(l, "b", failure.ProviderMisaddressed)
+		began := time.Now()
+		for i := range 400 {
+			leave, err := l.Enter(t.Context())
+			require.NoError(t, err)
+			if i%4 == 0 {
+				require.Equal(t, failure.OfMessage, l.Judge("", failure.New(failure.NotJSON, "test"), l.cfg.Clock(), false))
+			} else {
+				l.Judge(fmt.Sprint(i), nil, l.cfg.Clock(), false)
+			}
+			leave()
+		}
+		require.NotEmpty(t, held(l))
+		require.LessOrEqual(t, time.Since(began), time.Second, "only the first had to wait")
+		for range 10 { // and what meets the fault waits as before
+			leave, err := l.Enter(t.Context())
+			require.NoError(t, err)
+			fail(l, "c", failure.ProviderMisaddressed)
+			leave()
+		}
+		require.Greater(t, time.Since(began), 5*time.Second)
 	})
 }

@@ -2,8 +2,9 @@
 //
 // Without it an hour's outage, or an expired password, would walk every waiting order through the retry topics into the
 // dead letters. While the line is held no attempt is counted and no offset moves; one message after another probes, at
-// growing waits of at most about a second. It decides only between "this message" and "everyone"; where a message goes is
-// retry's matter.
+// growing waits of at most about a second, whether or not the one before was answered: a provider that hangs would else
+// keep the line held for a whole timeout after its cure. It decides only between "this message" and "everyone"; where a
+// message goes is retry's matter.
 package hold
 
 import (
@@ -35,9 +36,13 @@ type Line struct {
 	mu       sync.Mutex
 	reason   failure.Reason // of the fault that holds the line; empty: none
 	since    time.Time
+	ended    time.Time     // when the last hold did
+	holds    int           // so far: a timer of an earlier one must not probe in this one
 	paused   time.Time     // when the operator's switch was found on; zero: it is off
 	changed  chan struct{} // closed when those who wait must look again
 	probe    chan struct{} // holds one token when a probe is due
+	due      *time.Timer   // puts it there, or has; nil: none is due
+	probing  int           // probes under way
 	wait     time.Duration
 	provider breaker
 	database breaker
@@ -78,16 +83,34 @@ func (l *Line) Judge(order string, f *failure.Error, began time.Time, answered b
 	}
 	if f == nil {
 		l.flood.note(false, l.cfg.Clock())
+		l.probeAgain(answered)
 		return 0
+	}
+	if l.belated(f, began) {
+		return failure.OfSystem
 	}
 	fault := l.judge(order, f, began)
 	if fault == failure.OfMessage && (l.reason == failure.DeadLetterFlood || l.flood.note(true, l.cfg.Clock())) {
 		f.Reason, fault = failure.DeadLetterFlood, failure.OfSystem
 	}
-	if fault == failure.OfSystem {
+	switch fault {
+	case failure.OfSystem:
 		l.hold(f.Reason)
+	case failure.OfMessage:
+		l.probeAgain(answered)
 	}
 	return fault
+}
+
+// belated reports whether the failure is a dependency's and of an attempt that began before the line last ran again. It
+// belongs to the outage that is over: it is not counted, and holds nobody again.
+func (l *Line) belated(f *failure.Error, began time.Time) bool {
+	if !began.Before(l.ended) {
+		return false
+	}
+	_, systemic := l.breakerOf(f.Reason)
+	fault := f.Fault(l.cfg.Policy)
+	return systemic != "" || fault == failure.OfSuspect || fault == failure.OfSystem
 }
 
 // Published tells that the retry or dead-letter record of a message was written: broker and database work.
@@ -145,7 +168,8 @@ func (l *Line) hold(r failure.Reason) {
 	l.transition(r, true)
 	l.cfg.Log.Error("line held", "reason", r)
 	if first {
-		l.since, l.wait = l.cfg.Clock(), 0
+		l.since, l.wait, l.due = l.cfg.Clock(), 0, nil
+		l.holds++
 		l.scheduleProbe()
 	}
 }
@@ -158,7 +182,7 @@ func (l *Line) release() {
 	}
 	l.cfg.Log.Info("line runs again", "reason", l.reason, "held", l.cfg.Clock().Sub(l.since).Round(time.Millisecond))
 	l.transition(l.reason, false)
-	l.reason = ""
+	l.reason, l.ended = "", l.cfg.Clock()
 	l.provider.reset(l.cfg.Clock())
 	l.database.reset(l.cfg.Clock())
 	l.flood.reset()

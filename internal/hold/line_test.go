@@ -164,3 +164,20 @@ func TestFloodOfDeadLettersHoldsTheLine(t *testing.T) {
 		}
 	})
 }
+
+// A provider hangs, and is cured while requests of before still hang: their timeouts belong to the outage.
+func TestWhatBeganBeforeTheCureIsNotCounted(t *testing.T) {
+	for _, r := range []failure.Reason{failure.ProviderTimeout, failure.ProviderUnauthorized, failure.DatabaseDown, failure.DatabaseBusy} {
+		l, now := newTestLine(t, failure.Hold)
+		before := *now
+		fail(l, "a", failure.DatabaseDown)
+		*now = now.Add(time.Second)
+		charge(l, "b")
+		for i := range 20 {
+			require.Equal(t, failure.OfSystem, l.Judge(fmt.Sprint(i), failure.New(r, "test"), before, false), r)
+		}
+		require.Empty(t, held(l), "and hold nobody again")
+		require.NotEqual(t, failure.OfSystem, fail(l, "c", failure.ProviderTimeout), "what begins now counts")
+		require.Equal(t, failure.OfMessage, l.Judge("d", failure.New(failure.Declined, "test"), before, true), "an answer is one")
+	}
+}

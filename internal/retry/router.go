@@ -172,7 +172,7 @@ func (r *Router) unpublished(e Envelope, order string, err error) error {
 	if f.Reason == failure.Unclassified {
 		f = failure.New(failure.BrokerDown, "publish: %w", err)
 	}
-	r.cfg.Line.Judge(order, f, e.Opened, false)
+	r.cfg.Line.Judge(order, f, r.cfg.Clock(), false)
 	return r.stay(e, f, failure.OfSystem, Step{After: holdRecheck})
 }
 
