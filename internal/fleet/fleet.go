@@ -66,9 +66,7 @@ func (i *Instance) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookEvery)
-			defer cancel()
-			_ = i.peers.leave(last) // else the row goes stale
+			i.takeLeave()
 			return nil
 		case <-tick.C:
 		}
@@ -76,6 +74,13 @@ func (i *Instance) Run(ctx context.Context) error {
 			i.cfg.Log.Debug("the other instances are out of sight", "error", err) // readiness tells that the database is
 		}
 	}
+}
+
+// takeLeave ends in a second: without it the row goes stale.
+func (i *Instance) takeLeave() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = i.peers.leave(ctx)
 }
 
 // lookTimeout bounds one look.

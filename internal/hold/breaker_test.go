@@ -70,8 +70,7 @@ type traffic struct {
 	fails    func() bool
 	good     func() time.Duration // how long an attempt takes that succeeds
 	bad      func() time.Duration // and one that fails
-	opened   int
-	counted  int // failures that were counted
+	counted  int                  // failures that were counted
 	random   *rand.Rand
 }
 

@@ -61,9 +61,9 @@ func TestEnter(t *testing.T) {
 }
 
 // enterAll lets so many callers wait at the line, and returns when they do. got counts those that have entered.
-func enterAll(t *testing.T, l *Line, n int) (got *atomic.Int64) {
+func enterAll(t *testing.T, l *Line, n int) *atomic.Int64 {
 	t.Helper()
-	got = new(atomic.Int64)
+	got := new(atomic.Int64)
 	for range n {
 		go func() {
 			if _, err := l.Enter(t.Context()); err == nil {
