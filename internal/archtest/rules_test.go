@@ -67,6 +67,6 @@ var (
 
 const (
 	maxStoryLines = 2000 // all lines
-	maxCoreLines  = 2060 // without comments and blank lines
+	maxCoreLines  = 2200 // without comments and blank lines
 	maxFileLines  = 400
 )
