@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 )
@@ -38,7 +40,12 @@ var promises = map[string]string{
 	"isolation.level":                       "aborted transactions are not orders",
 	"partition.assignment.strategy":         "one strategy in a group",
 	"message.timeout.ms":                    "a publish waits a bounded time",
+	"enable.partition.eof":                  "the watchdog knows the end of a partition by it",
 }
+
+// leastPollInterval is longer than a rebalance ever holds the poll loop up: a revocation drains, cuts and stores for 8 s,
+// an assignment asks for 7 s. Below it the group would throw a member out that does as it should.
+const leastPollInterval = 10 * time.Second
 
 // ParseExtra reads key=value pairs, comma-separated.
 func ParseExtra(text string) (map[string]string, error) {
@@ -53,6 +60,9 @@ func ParseExtra(text string) (map[string]string, error) {
 		}
 		if why, refused := promises[key]; refused {
 			return nil, fmt.Errorf("%s cannot be set: %s", key, why)
+		}
+		if ms, err := strconv.Atoi(value); key == "max.poll.interval.ms" && (err != nil || ms < int(leastPollInterval.Milliseconds())) {
+			return nil, fmt.Errorf("%s must be at least %d: a rebalance waits for handlers", key, leastPollInterval.Milliseconds())
 		}
 		extra[key] = value
 	}
@@ -107,6 +117,7 @@ func (c Config) consumerConfig(group, instanceID string) *kafka.ConfigMap {
 		"auto.offset.reset":             "earliest",
 		"partition.assignment.strategy": "cooperative-sticky",
 		"isolation.level":               "read_committed",
+		"enable.partition.eof":          true,
 		"session.timeout.ms":            10000,
 		"heartbeat.interval.ms":         1000, // how soon the others notice a rebalance
 		"max.poll.interval.ms":          300000,
