@@ -20,13 +20,13 @@ func openTopics(ctx context.Context, cfg Config, l retry.Ladder, log *slog.Logge
 	if err != nil {
 		return nil, nil, err
 	}
-	existing, err := findTopics(ctx, reader.Admin, append(l.Topics(), resultTopic))
+	existing, err := findTopics(ctx, reader.Admin, append(l.Topics(), resultTopic), knownWithin)
 	if err != nil {
 		reader.Close()
 		return nil, nil, err
 	}
 	if brokers, err := reader.Brokers(ctx); err == nil {
-		for _, d := range kafkaclient.NewPlan(wantedTopics(l, 0), existing, brokers).Differ {
+		for _, d := range kafkaclient.NewPlan(wantedTopics(l, 0, existing), existing, brokers).Differ {
 			log.Warn("topic is not as wanted, see `billing topics plan`", "topic", d)
 		}
 	}
@@ -41,9 +41,12 @@ func openTopics(ctx context.Context, cfg Config, l retry.Ladder, log *slog.Logge
 	return reader, ids, nil
 }
 
-// findTopics gives topics that were created a moment ago the time to become known to every broker.
-func findTopics(ctx context.Context, admin *kafkaclient.Admin, names []string) (map[string]kafkaclient.Topic, error) {
-	for patience := 10; ; patience-- {
+// knownWithin is how long a topic that was created a moment ago may be unknown to a broker.
+const knownWithin = 2 * time.Second
+
+// findTopics describes the topics, once all of them are known to the brokers that are asked.
+func findTopics(ctx context.Context, admin *kafkaclient.Admin, names []string, within time.Duration) (map[string]kafkaclient.Topic, error) {
+	for began := time.Now(); ; {
 		existing, err := admin.Topics(ctx, names, kafkaclient.PlanConfigs...)
 		if err != nil {
 			return nil, err
@@ -52,12 +55,12 @@ func findTopics(ctx context.Context, admin *kafkaclient.Admin, names []string) (
 		if len(missing) == 0 {
 			return existing, nil
 		}
-		if patience == 0 {
+		if time.Since(began) > within {
 			return nil, fmt.Errorf("topics are missing: %s: run `billing topics apply`", strings.Join(missing, ", "))
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, fmt.Errorf("topics are not known to all brokers: %s: %w", strings.Join(missing, ", "), ctx.Err())
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

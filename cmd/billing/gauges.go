@@ -66,6 +66,7 @@ func registerGauges(m *telemetry.Metrics, s gaugeSources) *figures {
 		}
 		return []telemetry.Gauge{{Value: out}}
 	})
+	m.GaugeFunc("billing_partition_stalled", "1 while a partition that is not paused has records and none comes.", []string{"topic", "partition"}, s.stalled)
 	m.GaugeFunc("billing_dlq_unresolved", "Dead letters that wait for a person.", []string{"topic", "reason"}, read(func() (gs []telemetry.Gauge) {
 		for reason, n := range f.letters.Unresolved {
 			gs = append(gs, telemetry.Gauge{Labels: []string{dlq, string(reason)}, Value: float64(n)})
@@ -150,14 +151,24 @@ func (s gaugeSources) lag(ctx context.Context) (gs []telemetry.Gauge, err error)
 	return gs, nil
 }
 
-func (s gaugeSources) paused() (gs []telemetry.Gauge) {
+func (s gaugeSources) paused() []telemetry.Gauge {
+	return s.partitions(func(p kafkaclient.PartitionState) (bool, []string) { return p.Paused != "", []string{p.Paused} })
+}
+
+func (s gaugeSources) stalled() []telemetry.Gauge {
+	return s.partitions(func(p kafkaclient.PartitionState) (bool, []string) { return p.Stalled, nil })
+}
+
+// partitions shows which of the assigned ones are so, with labels after topic and partition.
+func (s gaugeSources) partitions(so func(kafkaclient.PartitionState) (bool, []string)) (gs []telemetry.Gauge) {
 	for _, c := range s.crew.list() {
 		for _, p := range c.State() {
-			paused := 0.0
-			if p.Paused != "" {
-				paused = 1
+			is, labels := so(p)
+			g := telemetry.Gauge{Labels: append([]string{c.Topic(), strconv.Itoa(int(p.Partition))}, labels...)}
+			if is {
+				g.Value = 1
 			}
-			gs = append(gs, telemetry.Gauge{Labels: []string{c.Topic(), strconv.Itoa(int(p.Partition)), p.Paused}, Value: paused})
+			gs = append(gs, g)
 		}
 	}
 	return gs

@@ -75,6 +75,7 @@ func TestMetricNames(t *testing.T) {
 		`billing_consumer_lag\{partition="0",topic=`,
 		`billing_inflight\{topic=`,
 		`billing_partition_paused\{partition="0",reason="",topic=`,
+		`billing_partition_stalled\{partition="0",topic="[^"]*"\} 0`,
 		`billing_hold\{reason="provider_down"\} 0`,
 		`billing_out_of_groups 0`,
 		`billing_breaker_state\{state="closed"\} 1`,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,26 +30,30 @@ const (
 	topicsDeadline = 20 * time.Second
 )
 
-// wantedTopics are the topics that the service reads or writes. parts is for those that are created.
-func wantedTopics(l retry.Ladder, parts int) []kafkaclient.Wanted {
+// wantedTopics are the topics that the service reads or writes. asked is their number of partitions; 0: nobody asked. Then
+// the main topic has as many as its owner wants, tiers and dead letters should have no fewer, and results are left alone.
+func wantedTopics(l retry.Ladder, asked int, existing map[string]kafkaclient.Topic) []kafkaclient.Wanted {
+	parts := cmp.Or(asked, existing[l.Main()].Partitions, defaultParts)
 	week := minRetention.Milliseconds()
 	wanted := []kafkaclient.Wanted{{Name: l.Main(), Partitions: parts, MinRetention: week, MinMessageBytes: messageBytes}}
 	for _, t := range l.Tiers() {
 		wanted = append(wanted, kafkaclient.Wanted{Name: t.Topic, Partitions: parts, MinRetention: week, MinMessageBytes: messageBytes + headerBudget})
 	}
-	return append(wanted,
-		kafkaclient.Wanted{Name: l.DeadLetters(), Partitions: parts, MinRetention: -1, MinMessageBytes: messageBytes + headerBudget},
-		kafkaclient.Wanted{Name: resultTopic, Partitions: parts, MinRetention: week})
+	results := kafkaclient.Wanted{Name: resultTopic, Partitions: parts, MinRetention: week}
+	if _, there := existing[resultTopic]; there {
+		results.Partitions = asked
+	}
+	return append(wanted, kafkaclient.Wanted{Name: l.DeadLetters(), Partitions: parts, MinRetention: -1, MinMessageBytes: messageBytes + headerBudget}, results)
 }
 
 func newTopicsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "topics", Short: "Compare the topics with what the service needs, and create what is missing"}
-	var parts int
 	plan := &cobra.Command{
 		Use: "plan", Short: "Print what is missing or otherwise than wanted; exit code 3 if anything is", Args: cobra.NoArgs,
-		Example: "  billing topics plan",
+		Long:    "Topics with more partitions than wanted are as wanted.",
+		Example: "  billing topics plan\n  billing topics plan --partitions 12   # and tell of topics with fewer",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTopicPlan(cmd.Context(), parts, func(_ context.Context, _ *kafkaclient.Admin, p kafkaclient.Plan) error {
+			return withTopicPlan(cmd, func(_ context.Context, _ *kafkaclient.Admin, p kafkaclient.Plan) error {
 				if printPlan(cmd.OutOrStdout(), p) {
 					return errDifferences
 				}
@@ -61,7 +66,7 @@ func newTopicsCommand() *cobra.Command {
 		Use: "apply", Short: "Create the topics that are missing; existing ones are never changed", Args: cobra.NoArgs,
 		Example: "  billing topics apply --partitions 12",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTopicPlan(cmd.Context(), parts, func(ctx context.Context, admin *kafkaclient.Admin, p kafkaclient.Plan) error {
+			return withTopicPlan(cmd, func(ctx context.Context, admin *kafkaclient.Admin, p kafkaclient.Plan) error {
 				printPlan(cmd.OutOrStdout(), p)
 				if err := createTopics(ctx, admin, p.Create); err != nil {
 					return err
@@ -72,11 +77,13 @@ func newTopicsCommand() *cobra.Command {
 		},
 	}
 	for _, c := range []*cobra.Command{plan, apply} {
-		c.Flags().IntVar(&parts, "partitions", defaultParts, "partitions of topics that are created")
+		c.Flags().Int(partitionsFlag, 0, fmt.Sprintf("partitions of the topics (default: as many as the main topic has, or %d)", defaultParts))
 	}
 	cmd.AddCommand(plan, apply, newTopicsAcceptCommand())
 	return cmd
 }
+
+const partitionsFlag = "partitions"
 
 // createTopics returns when the brokers know the topics: what starts next would otherwise not find them.
 func createTopics(ctx context.Context, admin *kafkaclient.Admin, topics []kafkaclient.Topic) error {
@@ -90,34 +97,38 @@ func createTopics(ctx context.Context, admin *kafkaclient.Admin, topics []kafkac
 	if len(names) == 0 {
 		return nil
 	}
-	_, err := findTopics(ctx, admin, names)
+	_, err := findTopics(ctx, admin, names, topicsDeadline)
 	return err
 }
 
-// withTopicPlan compares the cluster with the settings.
-func withTopicPlan(ctx context.Context, parts int, then func(context.Context, *kafkaclient.Admin, kafkaclient.Plan) error) error {
+// withTopicPlan compares the cluster with the settings and the flag.
+func withTopicPlan(cmd *cobra.Command, then func(context.Context, *kafkaclient.Admin, kafkaclient.Plan) error) error {
 	cfg, err := loadConfig(needsKafka)
 	if err != nil {
 		return err
 	}
-	if parts < 1 {
+	asked, err := cmd.Flags().GetInt(partitionsFlag)
+	if err != nil {
+		return err
+	}
+	if asked < 1 && cmd.Flags().Changed(partitionsFlag) {
 		return &usageError{[]string{"--partitions must be at least 1"}}
 	}
-	ctx, cancel := context.WithTimeout(ctx, topicsDeadline)
+	ctx, cancel := context.WithTimeout(cmd.Context(), topicsDeadline)
 	defer cancel()
 	admin, err := kafkaclient.NewAdmin(cfg.kafka())
 	if err != nil {
 		return err
 	}
 	defer admin.Close()
-	plan, err := planTopics(ctx, admin, cfg.ladder(), parts)
+	plan, err := planTopics(ctx, admin, cfg.ladder(), asked)
 	if err != nil {
 		return err
 	}
 	return then(ctx, admin, plan)
 }
 
-func planTopics(ctx context.Context, admin *kafkaclient.Admin, l retry.Ladder, parts int) (kafkaclient.Plan, error) {
+func planTopics(ctx context.Context, admin *kafkaclient.Admin, l retry.Ladder, asked int) (kafkaclient.Plan, error) {
 	brokers, err := admin.Brokers(ctx)
 	if err != nil {
 		return kafkaclient.Plan{}, err
@@ -126,7 +137,7 @@ func planTopics(ctx context.Context, admin *kafkaclient.Admin, l retry.Ladder, p
 	if err != nil {
 		return kafkaclient.Plan{}, err
 	}
-	return kafkaclient.NewPlan(wantedTopics(l, parts), existing, brokers), nil
+	return kafkaclient.NewPlan(wantedTopics(l, asked, existing), existing, brokers), nil
 }
 
 // printPlan reports whether there was anything to print.

@@ -36,7 +36,7 @@ func TestMissingTopicRefusesTheStart(t *testing.T) {
 		w.refusesToStart(nil, 1, topic, "billing topics apply")
 		w.mustRun("topics", "apply", "--partitions", "3")
 	}
-	w.mustRun("topics", "plan", "--partitions", "3")
+	w.mustRun("topics", "plan")
 	w.start().stop()
 }
 

@@ -54,6 +54,7 @@ func TestStopLetsChargesEnd(t *testing.T) {
 	first.stop()
 	w.chargedOnce(orders...)
 	require.True(t, w.committed(w.main, w.group), "the offsets have moved")
+	require.Zero(t, w.count(`SELECT count(*) FROM outbox`), "the results of the last ones are out")
 	w.nowhere()
 	w.start()
 	w.settled()

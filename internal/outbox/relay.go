@@ -39,6 +39,7 @@ const (
 	gather         = 20 * time.Millisecond // between batches that are not full: each costs two round trips and a commit
 	idleMin        = 50 * time.Millisecond
 	idleMax        = time.Second
+	lastRounds     = 500 * time.Millisecond // after the stop: ample for what the last settlements wrote, little of the stop's time
 )
 
 // Relay publishes what stands in the outbox, as long as this instance is the one that may.
@@ -64,10 +65,15 @@ func (r *Relay) Notify() {
 	}
 }
 
-// Run publishes until ctx is done. Of all instances one is active; when it is gone another takes over within the lease.
+// Run publishes until ctx is done, and then what was committed until then, if the broker takes it within a moment. Of all
+// instances one is active; when it is gone another takes over within the lease.
 func (r *Relay) Run(ctx context.Context) error {
+	grace, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	forget := context.AfterFunc(ctx, func() { time.AfterFunc(lastRounds, end) })
+	defer forget()
 	for !done(ctx) {
-		if err := r.lease.while(ctx, r.relay); err != nil && !done(ctx) {
+		if err := r.lease.while(grace, func(held context.Context) error { return r.relay(ctx, held) }); err != nil && !done(ctx) {
 			r.cfg.Log.Warn("outbox relay interrupted, tried again", "error", err)
 		}
 		pause(ctx, nil, leaseRenewal)
@@ -75,23 +81,26 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// relay publishes batch after batch until the lease is lost.
-func (r *Relay) relay(ctx context.Context) error {
+// relay publishes batch after batch until the lease is lost, or we stop and a round that began after that leaves nothing.
+func (r *Relay) relay(stop, held context.Context) error {
 	idle := idleMin
-	for !done(ctx) {
-		found, published, err := r.round(ctx)
+	for !done(held) {
+		stopping := done(stop)
+		found, published, err := r.round(held)
 		switch {
 		case err != nil:
 			return err
+		case stopping && (found == 0 || published < found):
+			return nil
 		case published == batchSize:
 			idle = idleMin
 		case published > 0:
-			pause(ctx, nil, gather)
+			pause(stop, nil, gather)
 			idle = idleMin
 		case found > 0: // the broker takes nothing: new events change nothing about that
-			pause(ctx, nil, idleMax)
+			pause(stop, nil, idleMax)
 		default:
-			pause(ctx, r.wake, idle)
+			pause(stop, r.wake, idle)
 			idle = min(2*idle, idleMax)
 		}
 	}

@@ -164,6 +164,42 @@ func TestFailedEventHoldsItsOrder(t *testing.T) {
 	require.Equal(t, []string{"bad 1", "bad 2", "bad 3"}, b.values()[701:])
 }
 
+// TestStopPublishesWhatIsThere: what is under way at the stop is not cut, and what the last settlements wrote meanwhile
+// follows, also later events of one order, which wait for each other.
+func TestStopPublishesWhatIsThere(t *testing.T) {
+	db, b := testkit.Postgres(t), newBroker()
+	b.hang = make(chan struct{})
+	order := uuid.New()
+	add(t, db.Pool, order, "1")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	r := newRelay(t, db.Pool, b)
+	go func() { ended <- r.Run(ctx) }()
+	testkit.Receive(t, b.acked, "it is publishing")
+	add(t, db.Pool, order, "2")
+	add(t, db.Pool, order, "3")
+	stop()
+	close(b.hang)
+	require.NoError(t, testkit.Receive(t, ended, "the relay has stopped"))
+	require.Equal(t, []string{"1", "2", "3"}, b.values())
+	require.Zero(t, unpublished(t, db.Pool))
+}
+
+// TestStopWithADeadBroker: it ends within a moment, and the events are there for the next.
+func TestStopWithADeadBroker(t *testing.T) {
+	db, b := testkit.Postgres(t), newBroker()
+	b.hang = make(chan struct{})
+	add(t, db.Pool, uuid.New(), "1")
+	stop := start(t, newRelay(t, db.Pool, b))
+	testkit.Receive(t, b.acked, "it is publishing")
+	began := time.Now()
+	stop()
+	require.Less(t, time.Since(began), 4*lastRounds)
+	var tries int
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT tries FROM outbox`).Scan(&tries))
+	require.Zero(t, tries, "a stop is no failure")
+}
+
 func TestBrokerDown(t *testing.T) {
 	db, b := testkit.Postgres(t), newBroker()
 	down := true // guarded by b.mu

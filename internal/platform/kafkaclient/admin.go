@@ -16,13 +16,13 @@ import (
 
 // Admin describes and creates topics and reads offsets. Every call ends with its context.
 type Admin struct {
-	client *kafka.AdminClient
-	owner  *kafka.Consumer
+	client  *kafka.AdminClient
+	closing func()
 }
 
 // NewAdmin makes a client for administration. It borrows the connections of a consumer that never subscribes: in librdkafka
 // 2.14 a client without a group dies of a null pointer, and the process with it, when offsets are asked for while a group's
-// coordinator moves or is not there yet, at any restart of a broker (confluentinc/librdkafka#5040).
+// coordinator moves or is not there yet, at any restart of a broker (docs/adr/0010).
 func NewAdmin(cfg Config) (*Admin, error) {
 	owner, err := kafka.NewConsumer(cfg.with(kafka.ConfigMap{"group.id": "unused-" + uuid.NewString(), "enable.auto.commit": false}))
 	if err != nil {
@@ -33,23 +33,14 @@ func NewAdmin(cfg Config) (*Admin, error) {
 		_ = owner.Close() // it owns no group: nothing is lost
 		return nil, fmt.Errorf("admin client: %w", err)
 	}
-	return &Admin{client, owner}, nil
+	return &Admin{client, func() {
+		client.Close()
+		_ = owner.Close() // as above
+	}}, nil
 }
 
-// Close disconnects. After a broker has gone the client can take its time to let go (torture, seed 4112): it is then left
-// to itself, since it owns nothing that could be lost.
-func (a *Admin) Close() {
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		a.client.Close()
-		_ = a.owner.Close() // as above
-	}()
-	select {
-	case <-closed:
-	case <-time.After(closeWait):
-	}
-}
+// Close disconnects.
+func (a *Admin) Close() { letGo(a.closing) }
 
 // Topic is a topic as the brokers describe it.
 type Topic struct {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 )
@@ -42,7 +44,12 @@ var promises = map[string]string{
 	"transactional.id":                      "a publish counts when it is acknowledged, there are no transactions here",
 	"group.protocol":                        "assignments follow the classic protocol",
 	"metadata.broker.list":                  "set BILLING_KAFKA_BROKERS instead",
+	"enable.partition.eof":                  "the watchdog knows the end of a partition by it",
 }
+
+// leastPollInterval is longer than a rebalance ever holds the poll loop up: a revocation drains, cuts and stores for 8 s,
+// an assignment asks for 7 s. Below it the group would throw a member out that does as it should.
+const leastPollInterval = 10 * time.Second
 
 // ParseExtra reads key=value pairs, comma-separated.
 func ParseExtra(text string) (map[string]string, error) {
@@ -60,6 +67,9 @@ func ParseExtra(text string) (map[string]string, error) {
 		}
 		if why, refused := promises[key]; refused {
 			return nil, fmt.Errorf("%s cannot be set: %s", key, why)
+		}
+		if ms, err := strconv.Atoi(value); key == "max.poll.interval.ms" && (err != nil || ms < int(leastPollInterval.Milliseconds())) {
+			return nil, fmt.Errorf("%s must be at least %d: a rebalance waits for handlers", key, leastPollInterval.Milliseconds())
 		}
 		extra[key] = value
 	}
@@ -116,6 +126,7 @@ func (c Config) consumerConfig(group string) *kafka.ConfigMap {
 		"auto.offset.reset":             "earliest",
 		"partition.assignment.strategy": "cooperative-sticky",
 		"isolation.level":               "read_committed",
+		"enable.partition.eof":          true,
 		"session.timeout.ms":            10000,
 		"heartbeat.interval.ms":         1000, // how soon the others notice a rebalance
 		"max.poll.interval.ms":          300000,

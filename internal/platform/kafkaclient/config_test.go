@@ -7,14 +7,16 @@ import (
 )
 
 func TestExtraRefusesWhatWouldBreakAPromise(t *testing.T) {
-	extra, err := ParseExtra("group.instance.id=billing-0, client.rack=a,sasl.oauthbearer.config=a=b,")
+	extra, err := ParseExtra("group.instance.id=billing-0, client.rack=a,sasl.oauthbearer.config=a=b,max.poll.interval.ms=10000,")
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"group.instance.id": "billing-0", "client.rack": "a", "sasl.oauthbearer.config": "a=b"}, extra)
+	require.Equal(t, map[string]string{
+		"group.instance.id": "billing-0", "client.rack": "a", "sasl.oauthbearer.config": "a=b", "max.poll.interval.ms": "10000",
+	}, extra)
 	for property := range promises {
 		_, err := ParseExtra("client.rack=a," + property + "=1")
 		require.ErrorContains(t, err, property+" cannot be set: ")
 	}
-	for _, wrong := range []string{"go.events.channel.enable=true", "client.rack", "=a"} {
+	for _, wrong := range []string{"go.events.channel.enable=true", "max.poll.interval.ms=9999", "max.poll.interval.ms=soon", "client.rack", "=a"} {
 		_, err := ParseExtra(wrong)
 		require.Error(t, err, wrong)
 	}

@@ -1,6 +1,7 @@
 package kafkaclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type ConsumerConfig struct {
 	Window      int
 	WindowBytes int64
 	Drain       time.Duration // how long a revocation or a stop waits for handlers before it cuts them
+	// Stall is how long a partition may owe records, without our having paused it, before that is reported; 0: 30 s.
+	Stall time.Duration
 	// Lost is told of records that were deleted before they were handled; may be nil.
 	Lost func(topic string, records int64)
 	// Careful tells up to which offset the records of a new assignment are handled one at a time; nil: none are.
@@ -54,6 +57,10 @@ type Consumer struct {
 
 	room     chan struct{} // a token when the window has room again
 	finished chan struct{} // a token when there are offsets to store
+	placing  chan struct{} // a token when there are partitions of which nobody knows yet where they begin
+
+	loops    sync.WaitGroup  // what must not hold the poll loop up
+	draining context.Context // done: handlers have had their time since the stop
 
 	mu         sync.Mutex
 	parts      map[int32]*partition
@@ -77,23 +84,36 @@ func NewConsumer(cfg ConsumerConfig) (*Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer of %s: %w", cfg.Topic, err)
 	}
-	return &Consumer{cfg: cfg, client: client, seed: maphash.MakeSeed(), room: make(chan struct{}, 1), finished: make(chan struct{}, 1), parts: map[int32]*partition{}, ranges: map[*partition]Progress{}}, nil
+	cfg.Stall = cmp.Or(cfg.Stall, 30*time.Second)
+	return &Consumer{
+		cfg: cfg, client: client, seed: maphash.MakeSeed(),
+		room: make(chan struct{}, 1), finished: make(chan struct{}, 1), placing: make(chan struct{}, 1),
+		parts: map[int32]*partition{}, ranges: map[*partition]Progress{},
+	}, nil
 }
 
 // pollWait is how long one poll waits for a message; commands of other goroutines wait no longer than that.
 const pollWait = 200 * time.Millisecond
 
-// Run polls until ctx is done or it fails, then waits for the handlers within the drain time, commits and leaves the group. It keeps
-// polling whatever happens: nothing ever sleeps while it holds the poll loop.
+// Run polls until ctx is done or it fails, then waits for the handlers within the drain time, commits and leaves the
+// group. It keeps polling whatever happens: nothing ever sleeps while it holds the poll loop.
 func (c *Consumer) Run(ctx context.Context) error {
-	rebalance := func(client *kafka.Consumer, ev kafka.Event) error { return c.rebalance(ctx, client, ev) }
-	if err := c.client.Subscribe(c.cfg.Topic, rebalance); err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	unfollow := c.followStop(ctx)
+	defer unfollow()
+	err := c.client.Subscribe(c.cfg.Topic, func(_ *kafka.Consumer, ev kafka.Event) error {
+		if err := c.rebalance(ctx, ev); err != nil { // the client drops what is returned
+			c.cfg.Log.Error("rebalance", "topic", c.cfg.Topic, "error", err)
+		}
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("subscribe to %s: %w", c.cfg.Topic, err)
 	}
-	storing, stopStoring := context.WithCancel(context.Background())
-	stored := make(chan struct{})
-	go func() { defer close(stored); c.storeLoop(storing) }()
-
+	for _, loop := range []func(context.Context){c.storeLoop, c.placeLoop, c.watchLoop} {
+		c.loops.Go(func() { loop(ctx) })
+	}
 	var failed error
 	for ctx.Err() == nil && failed == nil {
 		c.resume()
@@ -102,8 +122,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		}
 		failed = c.handle(c.client.Poll(int(pollWait.Milliseconds())))
 	}
-	stopStoring()
-	<-stored
+	stop()
 	return errors.Join(failed, c.shutDown())
 }
 
@@ -112,6 +131,8 @@ func (c *Consumer) handle(ev kafka.Event) error {
 	switch e := ev.(type) {
 	case *kafka.Message:
 		return c.take(e)
+	case kafka.PartitionEOF:
+		c.reached(e.Partition, int64(e.Offset))
 	case kafka.Error:
 		if e.IsFatal() {
 			return fmt.Errorf("consumer of %s: %w", c.cfg.Topic, e)
@@ -151,8 +172,8 @@ func (c *Consumer) take(km *kafka.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.parts[m.Partition]
-	if p == nil {
-		c.cfg.Log.Error("record of a partition that is not assigned, not handled", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset)
+	if p == nil || p.paused == unplaced {
+		c.cfg.Log.Error("record of a partition that is not ours to read, not handled", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset)
 		return nil
 	}
 	if m.Offset < p.next {

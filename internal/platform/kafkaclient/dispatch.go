@@ -1,7 +1,6 @@
 package kafkaclient
 
 import (
-	"context"
 	"errors"
 	"time"
 )
@@ -111,50 +110,4 @@ func retryIn(err error) time.Duration {
 		return w.RetryIn()
 	}
 	return time.Second
-}
-
-// stopping gives up what waits in the partitions and returns when their handlers have ended: by themselves within the
-// drain time, else cut. It reports how many were still running after the cut.
-func (c *Consumer) stopping(ps []*partition) int {
-	c.mu.Lock()
-	var busy []chan struct{}
-	for _, p := range ps {
-		p.quit()
-		for it, timer := range p.parked {
-			timer.Stop()
-			delete(p.parked, it)
-		}
-		if p.running > 0 {
-			p.idle = make(chan struct{})
-			busy = append(busy, p.idle)
-		}
-	}
-	c.mu.Unlock()
-
-	drain, cancel := context.WithTimeout(context.Background(), c.cfg.Drain)
-	defer cancel()
-	left := waitAll(drain, busy)
-	if left == 0 {
-		return 0
-	}
-	for _, p := range ps {
-		p.cut()
-	}
-	afterCut, cancel := context.WithTimeout(context.Background(), cutWait)
-	defer cancel()
-	return waitAll(afterCut, busy)
-}
-
-// cutWait is how long a handler may take to store what it knows after its context was cancelled.
-const cutWait = 2 * time.Second
-
-func waitAll(ctx context.Context, all []chan struct{}) (left int) {
-	for i, ch := range all {
-		select {
-		case <-ch:
-		case <-ctx.Done():
-			return len(all) - i
-		}
-	}
-	return 0
 }

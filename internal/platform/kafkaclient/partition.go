@@ -4,6 +4,8 @@ import (
 	"context"
 	"hash/maphash"
 	"time"
+
+	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 )
 
 // partition is one assignment of one partition. A revoked partition that comes back is another value, so that late
@@ -21,10 +23,14 @@ type partition struct {
 	parked     map[*item]*time.Timer
 	unfinished int
 	bytes      int64
-	careful    int64 // records below this offset are handled one at a time
-	running    int   // in a handler now
-	next       int64 // offset after the last received one
-	paused     string
+	from       kafka.Offset // where it begins; OffsetInvalid: not known yet
+	careful    int64        // records below this offset are handled one at a time
+	running    int          // in a handler now
+	next       int64        // offset after the last received one
+	end        int64        // the client has read up to here, past what is no record
+	paused     string       // the reason; empty: not paused
+	stalled    int64        // position at which it owes records, see watch.go; -1: none
+	nudge      bool         // seek at the next poll, if it still owes
 	gone       bool
 	idle       chan struct{} // closed when running falls to 0 after the stop; nil before
 }
@@ -43,8 +49,8 @@ type item struct {
 // lonelyLane is the lane of records that are handled one at a time; a key that happens to hash to it does no harm.
 const lonelyLane = 0
 
-func newPartition(id int32, careful int64) *partition {
-	p := &partition{id: id, careful: careful, lanes: map[uint64]*item{}, parked: map[*item]*time.Timer{}}
+func newPartition(id int32) *partition {
+	p := &partition{id: id, from: kafka.OffsetInvalid, stalled: -1, lanes: map[uint64]*item{}, parked: map[*item]*time.Timer{}}
 	p.stop, p.quit = context.WithCancel(context.Background())
 	p.work, p.cut = context.WithCancel(context.Background())
 	return p

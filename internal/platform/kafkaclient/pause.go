@@ -80,10 +80,26 @@ func (c *Consumer) resume() {
 		return
 	}
 	for _, p := range c.parts {
-		if p.paused != "" && (c.cfg.Due == nil || p.unfinished <= c.cfg.Window/2) {
+		switch {
+		case p.paused == unplaced:
+			c.settle(p)
+		case p.nudge && p.owing(), p.paused != "" && (c.cfg.Due == nil || p.unfinished <= c.cfg.Window/2):
 			c.wake(p)
 		}
 	}
+}
+
+// settle wakes a partition once its place is known, and once the client takes it there: it refuses while the commits of an
+// earlier assignment are on their way, and would begin where it was told first.
+func (c *Consumer) settle(p *partition) {
+	if p.from == kafka.OffsetInvalid {
+		return
+	}
+	if err := c.seek(p); err != nil {
+		c.cfg.Log.Debug("seek refused, tried again", "topic", c.cfg.Topic, "partition", p.id, "error", err)
+		return
+	}
+	c.wake(p)
 }
 
 // wake resumes and seeks: after a resume alone the client may sleep for another second.
@@ -92,13 +108,23 @@ func (c *Consumer) wake(p *partition) {
 		c.cfg.Log.Error("resume", "topic", c.cfg.Topic, "partition", p.id, "error", err)
 		return
 	}
-	p.paused = ""
-	if p.next == 0 {
-		return // nothing received yet: the position is the committed one
-	}
-	if _, err := c.client.SeekPartitions([]kafka.TopicPartition{c.tp(p.id, kafka.Offset(p.next))}); err != nil {
+	p.paused, p.nudge = "", false
+	if err := c.seek(p); err != nil {
 		c.cfg.Log.Error("seek", "topic", c.cfg.Topic, "partition", p.id, "error", err)
 	}
+}
+
+// seek goes to the first record that was not received.
+func (c *Consumer) seek(p *partition) error {
+	at := p.from
+	if p.next > 0 {
+		at = kafka.Offset(p.next)
+	}
+	tps, err := c.client.SeekPartitions([]kafka.TopicPartition{c.tp(p.id, at)})
+	if err != nil {
+		return err
+	}
+	return tps[0].Error
 }
 
 func (c *Consumer) tp(partition int32, offset kafka.Offset) kafka.TopicPartition {
@@ -111,6 +137,7 @@ type PartitionState struct {
 	Unfinished int
 	Paused     string // the reason; empty: not paused
 	Next       int64  // offset after the last received record; 0: none yet
+	Stalled    bool   // it owes records and none comes
 }
 
 // State lists the assigned partitions.
@@ -119,7 +146,7 @@ func (c *Consumer) State() []PartitionState {
 	defer c.mu.Unlock()
 	states := make([]PartitionState, 0, len(c.parts))
 	for _, p := range c.parts {
-		states = append(states, PartitionState{Partition: p.id, Unfinished: p.unfinished, Paused: p.paused, Next: p.next})
+		states = append(states, PartitionState{Partition: p.id, Unfinished: p.unfinished, Paused: p.paused, Next: p.next, Stalled: p.owing()})
 	}
 	return states
 }

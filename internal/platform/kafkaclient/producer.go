@@ -64,19 +64,25 @@ func (p *Producer) drain(client *kafka.Producer) {
 // replace makes a new client in the place of one with a fatal error: an idempotent producer that lost its place in the
 // sequence refuses everything from then on.
 func (p *Producer) replace(broken *kafka.Producer, cause error) {
+	if p.swap(broken, cause) {
+		broken.Close() // which can take its time: nobody waits for it
+	}
+}
+
+func (p *Producer) swap(broken *kafka.Producer, cause error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.client != broken {
-		return
+		return false
 	}
 	p.log.Error("kafka producer replaced after a fatal error", "error", cause)
 	client, err := p.connect()
 	if err != nil {
 		p.log.Error("kafka producer not replaced", "error", err)
-		return
+		return false
 	}
 	p.client = client
-	broken.Close()
+	return true
 }
 
 // Publish writes one record. An error means that the record may or may not have been written. ErrTooLarge is final.
@@ -160,5 +166,5 @@ func (p *Producer) Close(wait time.Duration) {
 	p.closed = true
 	p.mu.Unlock()
 	client.Flush(int(wait.Milliseconds()))
-	client.Close()
+	letGo(client.Close)
 }

@@ -33,7 +33,7 @@ func (r *Reader) ReadFrom(ctx context.Context, topic string, from map[int32]int6
 	if err != nil {
 		return err
 	}
-	defer func() { _ = client.Close() }() // it owns no group: nothing is lost
+	defer letGo(func() { _ = client.Close() }) // it owns no group: nothing is lost
 	var last kafka.ErrorCode
 	var lastAt time.Time
 	for ctx.Err() == nil {

@@ -13,37 +13,34 @@ import (
 
 // rebalance runs inside Poll and Close. It assigns and unassigns by itself: left to the client, a failure of that would
 // block for ever on a channel that nobody reads.
-func (c *Consumer) rebalance(ctx context.Context, client *kafka.Consumer, ev kafka.Event) error {
+func (c *Consumer) rebalance(ctx context.Context, ev kafka.Event) error {
 	switch e := ev.(type) {
 	case kafka.AssignedPartitions:
-		at, careful := c.position(ctx, client, e.Partitions)
-		c.assigned(e.Partitions, careful)
-		if err := client.IncrementalAssign(at); err != nil {
+		if err := c.assign(ctx, e.Partitions); err != nil {
 			return fmt.Errorf("assign: %w", err)
 		}
-		// A pause outlives a revocation in the client.
-		if err := client.Resume(e.Partitions); err != nil {
-			c.cfg.Log.Error("resume after assignment", "topic", c.cfg.Topic, "error", err)
-		}
 	case kafka.RevokedPartitions:
-		c.revoked(e.Partitions, client.AssignmentLost())
-		if err := client.IncrementalUnassign(e.Partitions); err != nil {
+		c.revoked(e.Partitions, c.client.AssignmentLost())
+		if err := c.client.IncrementalUnassign(e.Partitions); err != nil {
 			return fmt.Errorf("unassign: %w", err)
 		}
 	}
 	return nil
 }
 
-func (c *Consumer) assigned(tps []kafka.TopicPartition, careful map[int32]int64) {
+func (c *Consumer) assigned(tps []kafka.TopicPartition) []*partition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	ps := make([]*partition, 0, len(tps))
 	ids := make([]int32, 0, len(tps))
 	for _, tp := range tps {
-		c.parts[tp.Partition] = newPartition(tp.Partition, careful[tp.Partition])
-		ids = append(ids, tp.Partition)
+		p := newPartition(tp.Partition)
+		c.parts[p.id] = p
+		ps, ids = append(ps, p), append(ids, p.id)
 	}
 	c.full = false // the new ones are not paused; the others follow at the next resume
 	c.cfg.Log.Info("partitions assigned", "topic", c.cfg.Topic, "partitions", ids)
+	return ps
 }
 
 // revoked hands partitions over: nothing new is taken up, handlers end, offsets are stored (the client commits them when
@@ -189,34 +186,3 @@ func (c *Consumer) storeOffsets() {
 		c.cfg.Log.Error("store offsets", "topic", c.cfg.Topic, "error", err)
 	}
 }
-
-// shutDown ends the consumer within the drain time and a little: handlers, offsets, group.
-func (c *Consumer) shutDown() error {
-	began := time.Now()
-	c.mu.Lock()
-	all := make([]*partition, 0, len(c.parts))
-	for _, p := range c.parts {
-		all = append(all, p)
-	}
-	c.mu.Unlock()
-	left := c.stopping(all)
-	c.store(context.Background())
-	closed := make(chan error, 1)
-	go func() { closed <- c.client.Close() }() // can block without a broker, and while a rebalance waits for others
-	wait := closeWait + max(0, c.cfg.Drain-time.Since(began))
-	select {
-	case err := <-closed:
-		if err != nil {
-			return fmt.Errorf("close the consumer of %s: %w", c.cfg.Topic, err)
-		}
-	case <-time.After(wait):
-		return fmt.Errorf("the consumer of %s did not close within %s; what was not committed is redelivered", c.cfg.Topic, wait.Round(time.Millisecond))
-	}
-	if left > 0 {
-		return fmt.Errorf("%d partitions of %s had handlers running after the cut; their messages are redelivered", left, c.cfg.Topic)
-	}
-	return nil
-}
-
-// closeWait is what closing may take at least; it gets what draining has left, too.
-const closeWait = 1500 * time.Millisecond

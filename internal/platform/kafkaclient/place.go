@@ -1,0 +1,151 @@
+package kafkaclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
+)
+
+// unplaced is the pause of a partition that is ours while nobody can tell where it begins.
+const unplaced = "unplaced"
+
+// assign begins partitions where their group left off, which is asked for here: left to the client, a partition whose
+// question falls into a move of the group's coordinator stays unread (docs/adr/0010).
+//
+// While the coordinator does not tell, the partitions are ours but wait, and placeLoop asks on. Nothing waits for that:
+// not the other partitions, not a rebalance, not a stop. They begin nowhere else in the meantime. From the earliest
+// record all would be handled again, from the latest orders would be lost.
+func (c *Consumer) assign(ctx context.Context, tps []kafka.TopicPartition) error {
+	ps := c.assigned(tps)
+	at := make([]kafka.TopicPartition, len(ps))
+	failed := c.place(ctx, ps, assignPatience)
+	for i, p := range ps {
+		if at[i] = c.tp(p.id, p.from); failed != nil {
+			at[i].Offset = kafka.OffsetBeginning // anything but the client's own question: nothing is taken from there
+		}
+	}
+	if failed == nil {
+		if err := c.client.IncrementalAssign(at); err != nil {
+			return err
+		}
+		return c.client.Resume(at) // a pause outlives a revocation in the client
+	}
+	c.cfg.Log.Warn("committed offsets not read yet, the partitions wait for them", "topic", c.cfg.Topic, "error", failed)
+	c.mu.Lock()
+	for _, p := range ps {
+		p.paused = unplaced
+	}
+	c.mu.Unlock()
+	signal(c.placing)
+	if err := c.client.IncrementalAssign(at); err != nil {
+		return err
+	}
+	return c.client.Pause(at)
+}
+
+// How long one assignment holds the poll loop up at most, here and in inspect, is far below ParseExtra's least
+// max.poll.interval.ms, and leaves a stop its time.
+const (
+	assignPatience = 2 * time.Second
+	placePatience  = 5 * time.Second
+	placeAgain     = 200 * time.Millisecond
+)
+
+// placeLoop asks until every partition has its place. The poll loop then begins them, see resume.
+func (c *Consumer) placeLoop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.placing:
+		}
+		var ps []*partition
+		c.each(func(p *partition) {
+			if p.paused == unplaced && p.from == kafka.OffsetInvalid {
+				ps = append(ps, p)
+			}
+		})
+		if err := c.place(ctx, ps, placePatience); err != nil {
+			signal(c.placing)
+		} else if len(ps) > 0 {
+			c.cfg.Log.Info("committed offsets read", "topic", c.cfg.Topic, "partitions", len(ps))
+		}
+	}
+}
+
+// place finds out where the partitions begin.
+func (c *Consumer) place(ctx context.Context, ps []*partition, patience time.Duration) error {
+	if len(ps) == 0 {
+		return nil
+	}
+	committed, err := c.committed(ctx, ps, patience)
+	if err != nil {
+		return err
+	}
+	careful := c.inspect(ctx, committed)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, p := range ps {
+		p.from, p.careful = committed[i].Offset, careful[p.id]
+	}
+	return nil
+}
+
+// committed asks for the group's offsets, again and again until the patience ends.
+func (c *Consumer) committed(ctx context.Context, ps []*partition, patience time.Duration) ([]kafka.TopicPartition, error) {
+	tps := make([]kafka.TopicPartition, len(ps))
+	for i, p := range ps {
+		tps[i] = c.tp(p.id, kafka.OffsetInvalid)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := ctx.Err()
+	for ctx.Err() == nil {
+		var at []kafka.TopicPartition
+		if at, err = c.askCommitted(tps, millis(ctx, patience)); err == nil {
+			return at, nil
+		}
+		c.noteError(kafkaError(err))
+		select {
+		case <-ctx.Done():
+		case <-time.After(placeAgain):
+		}
+	}
+	return nil, err
+}
+
+// askCommitted asks once. Where nothing was ever committed the group begins with the earliest record; an offset that could
+// not be read is another matter.
+func (c *Consumer) askCommitted(tps []kafka.TopicPartition, ms int) ([]kafka.TopicPartition, error) {
+	committed, err := c.client.Committed(tps, ms)
+	if err != nil {
+		return nil, err
+	}
+	for i, tp := range committed {
+		if tp.Error != nil {
+			return nil, fmt.Errorf("committed offset of partition %d: %w", tp.Partition, tp.Error)
+		}
+		if tp.Offset < 0 {
+			committed[i].Offset = kafka.OffsetBeginning
+		}
+	}
+	return committed, nil
+}
+
+func kafkaError(err error) kafka.Error {
+	if ke, ok := errors.AsType[kafka.Error](err); ok {
+		return ke
+	}
+	return kafka.NewError(kafka.ErrFail, err.Error(), false)
+}
+
+// millis is what a question to the client may take, which does not know contexts.
+func millis(ctx context.Context, most time.Duration) int {
+	if deadline, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(deadline))
+	}
+	return int(max(time.Millisecond, most).Milliseconds())
+}
