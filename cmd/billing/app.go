@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/billing/httpprovider"
 	"example.com/billing/internal/billing/pgstore"
+	"example.com/billing/internal/deadletter"
 	"example.com/billing/internal/failure"
 	"example.com/billing/internal/hold"
 	"example.com/billing/internal/orders"
@@ -19,6 +19,7 @@ import (
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/internal/platform/telemetry"
+	"example.com/billing/internal/proof"
 	"example.com/billing/internal/reconcile"
 	"example.com/billing/internal/retry"
 	"example.com/billing/migrations"
@@ -102,17 +103,19 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second,
 		Clock: clock, Log: log, OnTransition: observeHold(metrics),
 	})
+	books := books{store, deadletter.NewList(pool), topics, ladder.Main()}
 	router := retry.NewRouter(retry.RouterConfig{
-		Ladder: ladder, Line: line, Publisher: producer, Ledger: ledger{store, topics}, Clock: clock, Log: log,
+		Ladder: ladder, Line: line, Publisher: producer, Ledger: books, Clock: clock, Log: log,
 		Observe: func(topic, outcome string) { metrics.Messages.WithLabelValues(topic, outcome).Inc() },
 	})
+	opener := &proof.Opener{Ladder: ladder, Books: books, Router: router, Clock: clock, Log: log}
 	processor := orders.NewProcessor(orders.ProcessorConfig{
-		Charger: charging, Router: router, Ladder: ladder, Currency: cfg.Currency, TopicID: topics.id,
+		Opener: opener, Charger: charging, Router: router, Currency: cfg.Currency, TopicID: topics.id,
 		MaxAge: time.Duration(cfg.MaxAge), Window: cfg.ProviderKeyTTL - cfg.KeyMargin, Clock: clock,
 	})
 
 	// What arrives: the main topic and the tiers, each with a consumer of its own.
-	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Router: router, Ladder: ladder, Window: int64(window(cfg)), Clock: clock})
+	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Opener: opener, Router: router, Window: int64(window(cfg))})
 	consumers, err := newConsumers(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, guard.Handle), log)
 	if err != nil {
 		return err
@@ -147,21 +150,4 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		opt.ready(person.server.Addr())
 	}
 	return runConsumers(ctx, life, consumers, person)
-}
-
-// ledger keeps fates under the ids of the topics.
-type ledger struct {
-	store  *pgstore.Store
-	topics topicIDs
-}
-
-func (l ledger) RecordFate(ctx context.Context, f retry.Fate) error {
-	return l.store.RecordFate(ctx, pgstore.Fate{
-		Origin:  billing.Origin{TopicID: l.topics.id(f.Topic), Partition: f.Partition, Offset: f.Offset},
-		OrderID: f.Order, Kind: f.Kind, Reason: f.Reason,
-	})
-}
-
-func (l ledger) Park(ctx context.Context, r kafkaclient.Record) (uuid.UUID, error) {
-	return l.store.Park(ctx, r.Key, r.Value)
 }

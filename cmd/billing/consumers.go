@@ -38,7 +38,6 @@ func newConsumers(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.St
 	}
 	main := common
 	main.Topic, main.Group, main.Window = l.Main(), cfg.Group, window(cfg)
-	main.Counts = func(m kafkaclient.Message) bool { return l.Open(m, time.Now()).ReplayID == uuid.Nil } // a replay is no new record
 	main.Progress = noteIntake(store, topics.id(l.Main()))
 	configs := []kafkaclient.ConsumerConfig{main}
 	for _, t := range l.Tiers() {

@@ -28,11 +28,7 @@ type OrderConfirmed struct {
 // Order is what the event asks for. Where it came from and how old it is, the event does not know.
 func (e OrderConfirmed) Order() billing.Order {
 	return billing.Order{
-		ID:                e.OrderID,
-		EventID:           e.EventID,
-		CustomerID:        e.CustomerID,
-		Amount:            e.Amount,
-		AmountText:        e.AmountText,
-		CurrencyIsDefault: e.CurrencyIsDefault,
+		ID: e.OrderID, EventID: e.EventID, CustomerID: e.CustomerID,
+		Amount: e.Amount, AmountText: e.AmountText, CurrencyIsDefault: e.CurrencyIsDefault,
 	}
 }
