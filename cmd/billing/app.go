@@ -134,8 +134,13 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	sources := gaugeSources{ladder, consumers, reader, relay, person.list, store, topics, log}
+	sources := gaugeSources{ladder, consumers, reader, relay, person.list, store, log}
 	gauges := registerGauges(metrics, sources)
+	balances := func(ctx context.Context) (map[int32]pgstore.Balance, error) {
+		return store.Balances(ctx, topics.id(ladder.Main()))
+	}
+	conserved := newConservation(ladder.Main(), balances, clock, log)
+	conserved.register(metrics)
 
 	background.Go(func() error { return store.Run(life) })
 	background.Go(func() error { return relay.Run(life) })
@@ -143,6 +148,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background.Go(func() error { return person.server.Run(life) })
 	background.Go(func() error { return sweeper.Run(life) })
 	background.Go(func() error { return gauges.run(life, sources) })
+	background.Go(func() error { return conserved.run(life) })
 	stop.add("store, relay, dead letters and HTTP", func(context.Context) error { endLife(); return background.Wait() })
 
 	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(), "fault_policy", policy)

@@ -23,4 +23,9 @@ func TestTopicsAreKnownByTheirIncarnation(t *testing.T) { // H11
 	require.NoError(t, err)
 	require.Equal(t, []string{"orders.retry"}, changed)
 	require.NoError(t, s.KnowTopics(t.Context(), again))
+	for name, want := range map[string]uuid.UUID{"orders.retry": again["orders.retry"], "elsewhere": uuid.Nil} {
+		id, err := s.KnownTopic(t.Context(), name)
+		require.NoError(t, err)
+		require.Equal(t, want, id)
+	}
 }
