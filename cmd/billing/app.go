@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/billing/httpprovider"
 	"example.com/billing/internal/billing/pgstore"
+	"example.com/billing/internal/deadletter"
 	"example.com/billing/internal/failure"
 	"example.com/billing/internal/fleet"
 	"example.com/billing/internal/hold"
@@ -21,6 +21,7 @@ import (
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/internal/platform/telemetry"
+	"example.com/billing/internal/proof"
 	"example.com/billing/internal/reconcile"
 	"example.com/billing/internal/retry"
 	"example.com/billing/migrations"
@@ -104,17 +105,19 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second,
 		Clock: clock, Log: log, OnTransition: observeHold(metrics),
 	})
+	books := books{store, deadletter.NewList(pool), topics, ladder.Main()}
 	router := retry.NewRouter(retry.RouterConfig{
-		Ladder: ladder, Line: line, Publisher: producer, Ledger: ledger{store, topics}, Clock: clock, Log: log,
+		Ladder: ladder, Line: line, Publisher: producer, Ledger: books, Clock: clock, Log: log,
 		Observe: func(topic, outcome string) { metrics.Messages.WithLabelValues(topic, outcome).Inc() },
 	})
+	opener := &proof.Opener{Ladder: ladder, Books: books, Router: router, Clock: clock, Log: log}
 	processor := orders.NewProcessor(orders.ProcessorConfig{
-		Charger: charging, Router: router, Ladder: ladder, Currency: cfg.Currency, TopicID: topics.id,
+		Opener: opener, Charger: charging, Router: router, Currency: cfg.Currency, TopicID: topics.id,
 		MaxAge: time.Duration(cfg.MaxAge), Window: cfg.ProviderKeyTTL - cfg.KeyMargin, Clock: clock,
 	})
 
 	// What arrives: the main topic and the tiers, each with a consumer of its own.
-	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Router: router, Ladder: ladder, Window: int64(window(cfg)), Clock: clock})
+	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Opener: opener, Router: router, Window: int64(window(cfg))})
 	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, guard.Handle), log)
 	if err != nil {
 		return err
@@ -142,8 +145,13 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	sources := gaugeSources{ladder, crew, instance, reader, relay, person.list, store, topics, log}
+	sources := gaugeSources{ladder, crew, instance, reader, relay, person.list, store, log}
 	gauges := registerGauges(metrics, sources)
+	balances := func(ctx context.Context) (map[int32]pgstore.Balance, error) {
+		return store.Balances(ctx, topics.id(ladder.Main()))
+	}
+	conserved := newConservation(ladder.Main(), balances, clock, log)
+	conserved.register(metrics)
 
 	background.Go(func() error { return store.Run(life) })
 	background.Go(func() error { return relay.Run(life) })
@@ -151,6 +159,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background.Go(func() error { return person.server.Run(life) })
 	background.Go(func() error { return sweeper.Run(life) })
 	background.Go(func() error { return gauges.run(life, sources) })
+	background.Go(func() error { return conserved.run(life) })
 	background.Go(func() error { return instance.Run(life) })
 	background.Go(func() error { return topics.watch(life, reader, ladder, log) })
 	stop.add("store, relay, dead letters and HTTP", func(context.Context) error {
@@ -166,21 +175,4 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		opt.ready(person.server.Addr())
 	}
 	return consume(ctx, life, crew, instance, person)
-}
-
-// ledger keeps fates under the ids of the topics.
-type ledger struct {
-	store  *pgstore.Store
-	topics topicIDs
-}
-
-func (l ledger) RecordFate(ctx context.Context, f retry.Fate) error {
-	return l.store.RecordFate(ctx, pgstore.Fate{
-		Origin:  billing.Origin{TopicID: l.topics.id(f.Topic), Partition: f.Partition, Offset: f.Offset},
-		OrderID: f.Order, Kind: f.Kind, Reason: f.Reason,
-	})
-}
-
-func (l ledger) Park(ctx context.Context, r kafkaclient.Record) (uuid.UUID, error) {
-	return l.store.Park(ctx, r.Key, r.Value)
 }

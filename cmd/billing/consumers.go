@@ -48,7 +48,6 @@ func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, 
 	}
 	main := common
 	main.Topic, main.Group, main.Window = l.Main(), cfg.Group, window(cfg)
-	main.Counts = func(m kafkaclient.Message) bool { return l.Open(m, time.Now()).ReplayID == uuid.Nil } // a replay is no new record
 	main.Progress = noteIntake(store, topics.id(l.Main()))
 	c := &crew{configs: []kafkaclient.ConsumerConfig{main}}
 	for _, t := range l.Tiers() {

@@ -26,15 +26,11 @@ type gaugeSources struct {
 	relay    *outbox.Relay
 	letters  *deadletter.List
 	store    *pgstore.Store
-	topics   topicIDs
 	log      *slog.Logger
 }
 
-// How old a figure of the brokers or the database may be. Scrapes never wait for either.
-const (
-	gaugesEvery  = 10 * time.Second
-	balanceEvery = time.Minute // it reads all charges
-)
+// gaugesEvery is how old a figure of the brokers or the database may be. Scrapes never wait for either.
+const gaugesEvery = 10 * time.Second
 
 // figures are the latest that could be read.
 type figures struct {
@@ -43,7 +39,6 @@ type figures struct {
 	letters deadletter.Stats
 	outbox  outbox.Stats
 	unknown pgstore.UnknownStats
-	balance pgstore.Balance
 }
 
 // registerGauges shows what is read in the background, and the consumers' own state. Every instance shows the database's
@@ -87,9 +82,6 @@ func registerGauges(m *telemetry.Metrics, s gaugeSources) *figures {
 	m.GaugeFunc("billing_outbox_oldest_seconds", "Age of the oldest of them.", nil, one(func() float64 { return f.outbox.Oldest.Seconds() }))
 	m.GaugeFunc("billing_unknown_outcomes", "Orders of which nobody knows whether they are charged, those in review included.", nil, one(func() float64 { return float64(f.unknown.Orders) }))
 	m.GaugeFunc("billing_unknown_oldest_seconds", "How long the oldest of them has been so.", nil, one(func() float64 { return f.unknown.Oldest.Seconds() }))
-	m.GaugeFunc("billing_conservation_difference", "Records taken less the sum of their fates; 0 at rest.", []string{"topic"}, read(func() []telemetry.Gauge {
-		return []telemetry.Gauge{{Labels: []string{s.ladder.Main()}, Value: float64(f.balance.Difference)}}
-	}))
 	return f
 }
 
@@ -97,12 +89,8 @@ func registerGauges(m *telemetry.Metrics, s gaugeSources) *figures {
 func (f *figures) run(ctx context.Context, s gaugeSources) error {
 	tick := time.NewTicker(gaugesEvery)
 	defer tick.Stop()
-	var balanced time.Time
 	for {
-		f.refresh(ctx, s, time.Since(balanced) >= balanceEvery)
-		if time.Since(balanced) >= balanceEvery {
-			balanced = time.Now()
-		}
+		f.refresh(ctx, s)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -111,7 +99,7 @@ func (f *figures) run(ctx context.Context, s gaugeSources) error {
 	}
 }
 
-func (f *figures) refresh(ctx context.Context, s gaugeSources, withBalance bool) {
+func (f *figures) refresh(ctx context.Context, s gaugeSources) {
 	ctx, cancel := context.WithTimeout(ctx, gaugesEvery)
 	defer cancel()
 	keep := func(what string, err error, set func()) {
@@ -131,10 +119,6 @@ func (f *figures) refresh(ctx context.Context, s gaugeSources, withBalance bool)
 	keep("outbox", err, func() { f.outbox = out })
 	unknown, err := s.store.UnknownStats(ctx)
 	keep("unknown outcomes", err, func() { f.unknown = unknown })
-	if withBalance {
-		balance, err := s.store.Balance(ctx, s.topics.id(s.ladder.Main()))
-		keep("balance", err, func() { f.balance = balance })
-	}
 }
 
 // lag is the end of each partition less what its group has committed.

@@ -86,6 +86,7 @@ func TestMetricNames(t *testing.T) {
 		`billing_unknown_outcomes 0`,
 		`billing_unknown_oldest_seconds 0`,
 		`billing_conservation_difference\{topic="[^"]*orders.confirmed"\} 0`,
+		`billing_conservation_age_seconds\{topic="[^"]*orders.confirmed"\} `,
 		`billing_build_info\{commit="unknown",version="dev"\} 1`,
 	}
 	var missing []string
@@ -123,14 +124,14 @@ func TestTheDemosTokenIsRefused(t *testing.T) {
 
 // The commands are part of the interface; each tells how it is used.
 func TestCommands(t *testing.T) {
-	for _, args := range []string{"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "config", "dlq list", "dlq show", "dlq replay", "reconcile", "version"} {
+	for _, args := range []string{"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "config", "dlq list", "dlq show", "dlq replay", "reconcile", "balance", "version"} {
 		cmd, rest, err := newRootCommand().Find(strings.Fields(args))
 		require.NoError(t, err, args)
 		require.Empty(t, rest, args)
 		require.NotEmpty(t, cmd.Example, "%s has no example", args)
 		require.NotEmpty(t, cmd.Short, args)
 	}
-	for _, args := range []string{"pay", "serve now", "topics plan --partitions=0", "serve --fast", "reconcile --from=yesterday", "reconcile --unknown-only --range-only"} {
+	for _, args := range []string{"pay", "serve now", "topics plan --partitions=0", "serve --fast", "reconcile --from=yesterday", "reconcile --unknown-only --range-only", "balance -o xml"} {
 		root := newRootCommand()
 		root.SetArgs(strings.Fields(args))
 		root.SetOut(io.Discard)

@@ -13,6 +13,7 @@ var rooms = map[string][]string{
 
 	"internal/hold":                 {"internal/failure"},
 	"internal/retry":                {"internal/platform/crash", "internal/failure", "internal/platform/kafkaclient"},
+	"internal/proof":                {"internal/failure", "internal/retry", "internal/platform/kafkaclient"},
 	"internal/billing":              {"internal/failure"},
 	"internal/billing/httpprovider": {"internal/platform/crash", "internal/billing", "internal/failure"},
 	"internal/billing/pgstore":      {"internal/platform/crash", "internal/billing", "internal/failure", "internal/platform/postgres"},
@@ -26,7 +27,7 @@ var rooms = map[string][]string{
 		"internal/billing", "internal/billing/pgstore", "internal/audit", "internal/failure",
 	},
 	"internal/deadletter": {
-		"internal/platform/crash", "internal/audit", "internal/retry", "internal/billing", "internal/failure", "internal/platform/kafkaclient",
+		"internal/platform/crash", "internal/audit", "internal/proof", "internal/retry", "internal/billing", "internal/failure", "internal/platform/kafkaclient",
 	},
 	"internal/admin": {
 		"internal/deadletter", "internal/audit", "internal/fleet", "internal/retry", "internal/billing", "internal/failure",

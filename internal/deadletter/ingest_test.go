@@ -110,6 +110,30 @@ func TestARecordPublishedTwiceCountsOnce(t *testing.T) {
 	require.Positive(t, stats.Oldest)
 }
 
+// Whoever can write to a topic of ours can make a record die that claims to be another one. It must not hide that one.
+func TestAForgedOriginHidesNoLetter(t *testing.T) {
+	w := newWorld(t)
+	order := uuid.New()
+	forged, genuine, again := w.dead(order, 7), w.dead(order, 7), w.dead(order, 7)
+	forged.Value = []byte("forged")
+	genuine.Key, again.Key, forged.Key = []byte("k"), []byte("k"), []byte("k") // one partition: they are listed in this order
+	w.kafka.Produce(forged)
+	w.kafka.Produce(genuine)
+	w.kafka.Produce(again)
+	w.ingest(0)
+	w.listed(3)
+	require.Nil(t, w.letter(forged).DuplicateOf)
+	require.Nil(t, w.letter(genuine).DuplicateOf)
+	require.Equal(t, w.letter(genuine).ID, *w.letter(again).DuplicateOf)
+
+	// Letters that were listed before bodies were compared are told by their origin alone.
+	w.exec(`UPDATE dead_letters SET body_hash = NULL`)
+	later := w.dead(order, 7)
+	w.kafka.Produce(later)
+	w.listed(4)
+	require.Equal(t, w.letter(forged).ID, *w.letter(later).DuplicateOf, "the first")
+}
+
 func TestListingGoesOnWhereItStopped(t *testing.T) {
 	w := newWorld(t)
 	stop := w.ingest(0)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/proof"
 	"example.com/billing/internal/retry"
 )
 
@@ -52,7 +53,7 @@ func (w inserter) insert(ctx context.Context, inc incarnation, records []kafkacl
 }
 
 // queue adds one row. Statement after statement, so that the second of two equal records in a batch finds the first
-// (hazard H17). A record that is read again changes nothing.
+// (hazard H17). Equal is the body, too: headers alone can be forged. A record that is read again changes nothing.
 func (w inserter) queue(b *pgx.Batch, inc incarnation, d retry.DeadLetter) {
 	m := d.Message
 	var o origin
@@ -77,12 +78,13 @@ func (w inserter) queue(b *pgx.Batch, inc incarnation, d retry.DeadLetter) {
 	}
 	b.Queue(`
 		INSERT INTO dead_letters (topic, topic_id, partition, "offset", class, reason, error, failures, order_id, amount_minor, currency,
-			origin_topic, origin_topic_id, origin_partition, origin_offset, origin_at, first_failure_at, dead_at, replay_count, from_replay_id, duplicate_of)
-		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-			(SELECT id FROM dead_letters WHERE origin_topic_id = $13 AND origin_partition = $14 AND origin_offset = $15 AND from_replay_id = $20 AND duplicate_of IS NULL)
+			origin_topic, origin_topic_id, origin_partition, origin_offset, origin_at, first_failure_at, dead_at, replay_count, from_replay_id, body_hash, duplicate_of)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+			(SELECT min(id) FROM dead_letters WHERE origin_topic_id = $13 AND origin_partition = $14 AND origin_offset = $15 AND from_replay_id = $20
+				AND (body_hash = $21 OR body_hash IS NULL) AND duplicate_of IS NULL)
 		ON CONFLICT (topic_id, partition, "offset") DO NOTHING`,
 		inc.topic, inc.id, m.Partition, m.Offset, string(d.Class), string(d.Reason), d.Error, d.Failures, order, minor, currency,
-		o.topic, o.topicID, o.partition, o.offset, o.at, storable(d.FirstFailure), dead, d.ReplayCount, d.ReplayID)
+		o.topic, o.topicID, o.partition, o.offset, o.at, storable(d.FirstFailure), dead, d.ReplayCount, d.ReplayID, proof.BodyHash(m.Key, m.Value))
 }
 
 // origin is the record of the main topic, as far as the headers tell.

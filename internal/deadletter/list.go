@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/proof"
 )
 
 // List reads the working list.
@@ -80,6 +82,26 @@ func (s *List) At(ctx context.Context, topic string, p Place) (Letter, error) {
 // OfOrder returns the letters of an order, oldest first.
 func (s *List) OfOrder(ctx context.Context, order uuid.UUID) ([]Letter, error) {
 	return s.query(ctx, `SELECT `+columns+` FROM dead_letters WHERE order_id = $1 ORDER BY id LIMIT 1000`, order)
+}
+
+// Replayed is what is known of a replay; nil when no letter was replayed under the id. mainID is the main topic's as it is
+// now: an origin in an earlier incarnation names no record any more (hazard H11).
+func (s *List) Replayed(ctx context.Context, id, mainID uuid.UUID) (*proof.Replay, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT CASE WHEN origin_topic_id IS NULL OR origin_topic_id = $2 THEN coalesce(origin_topic, '') ELSE '' END,
+		       coalesce(origin_partition, 0), coalesce(origin_offset, 0), body_hash, replay_count + 1, state IN ('dropped', 'resolved')
+		FROM dead_letters WHERE replay_id = $1`, id, mainID)
+	if err != nil {
+		return nil, fmt.Errorf("look for replay %s: %w", id, err)
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByPos[proof.Replay])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // as the interface says
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for replay %s: %w", id, err)
+	}
+	return r, nil
 }
 
 func (s *List) query(ctx context.Context, sql string, args ...any) ([]Letter, error) {

@@ -17,6 +17,7 @@ import (
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
 	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/proof"
 	"example.com/billing/internal/retry"
 )
 
@@ -54,15 +55,50 @@ func TestReplaySendsTheMessageBack(t *testing.T) {
 			require.Equal(t, []any{deadletter.Replayed, want}, []any{l.State, *l.ReplayTarget})
 			require.NotNil(t, l.FinishedAt)
 			require.Equal(t, "waiting", w.fate(int64(len(name))))
-			env := w.ladder.Open(message(sent), time.Now())
-			require.Equal(t, []any{0, int64(len(name)), *l.ReplayID}, []any{env.Failures, env.OriginOffset, env.ReplayID})
-			require.False(t, env.NotBefore.After(time.Now()), "due at once")
+			require.False(t, w.ladder.Open(message(sent), time.Now()).NotBefore.After(time.Now()), "due at once")
+
+			require.Equal(t, &proof.Replay{
+				OriginTopic: w.ladder.Main(), OriginPart: 1, OriginOffset: int64(len(name)), BodyHash: proof.BodyHash(sent.Key, sent.Value), Count: 3,
+			}, w.replayed(*l.ReplayID), "so the record is believed")
 		})
 	}
 	trail, err := audit.New(w.db.Pool).List(t.Context(), audit.Query{Actor: "alice", Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, trail, 4)
 	require.Equal(t, []string{"dlq.replay", "done", "provider is back", "req-1"}, []string{trail[0].Action, trail[0].Outcome, trail[0].Reason, trail[0].RequestID})
+}
+
+// replayed is what the list says of the replay while the main topic is the one that was listed.
+func (w *world) replayed(id uuid.UUID) *proof.Replay {
+	w.t.Helper()
+	var mainID uuid.UUID
+	require.NoError(w.t, w.db.Pool.QueryRow(w.t.Context(), `SELECT max(origin_topic_id::text)::uuid FROM dead_letters`).Scan(&mainID))
+	r, err := w.list.Replayed(w.t.Context(), id, mainID)
+	require.NoError(w.t, err)
+	return r
+}
+
+func TestWhatTheListSaysOfAReplay(t *testing.T) {
+	w := newWorld(t)
+	known, elsewhere := w.dead(uuid.New(), 7), w.dead(uuid.New(), 8, retry.HeaderOriginalTopic, w.ladder.Tiers()[0].Topic)
+	nowhere := w.dead(uuid.New(), 9, retry.HeaderOriginalTopic, "")
+	w.kafka.Produce(known, elsewhere, nowhere)
+	w.ingest(0)
+	_, err := w.replayer(w.publisher).Replay(t.Context(), w.request())
+	require.NoError(t, err)
+	id := func(r *kgo.Record) uuid.UUID { return *w.letter(r).ReplayID }
+	require.Nil(t, w.replayed(uuid.New()), "nobody made it")
+	require.Equal(t, w.ladder.Main(), w.replayed(id(known)).OriginTopic)
+	require.Equal(t, w.ladder.Tiers()[0].Topic, w.replayed(id(elsewhere)).OriginTopic)
+	require.Empty(t, w.replayed(id(nowhere)).OriginTopic)
+
+	again, err := w.list.Replayed(t.Context(), id(known), uuid.New())
+	require.NoError(t, err)
+	require.Empty(t, again.OriginTopic, "the main topic was created again: its records are others (H11)")
+	for state, back := range map[string]bool{"replayed": false, "dropped": true, "resolved": true} {
+		w.exec(`UPDATE dead_letters SET state = $1`, state)
+		require.Equal(t, back, w.replayed(id(known)).TakenBack, state)
+	}
 }
 
 func TestReplaySkips(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"example.com/billing/internal/failure"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/retry"
@@ -26,10 +28,9 @@ type LonelyStore interface {
 type PoisonConfig struct {
 	Store  LonelyStore
 	Next   kafkaclient.Handler
+	Opener Opener
 	Router Router
-	Ladder retry.Ladder
 	Window int64 // how far beyond its committed offset a process can have been when it died
-	Clock  func() time.Time
 }
 
 // Poison finds the message that kills the process, wherever it does so, and lets it end in the dead letters alone: the
@@ -70,8 +71,7 @@ func (p *Poison) Handle(ctx context.Context, m kafkaclient.Message) error {
 		return err
 	}
 	if tries > deathsUntilPoison {
-		f := failure.New(failure.Poison, "the process died %d times while it handled this message alone", tries-1)
-		err = p.cfg.Router.Route(ctx, p.cfg.Ladder.Open(m, p.cfg.Clock()), retry.Outcome{Err: f})
+		err = p.giveUp(ctx, m, tries-1)
 	} else {
 		err = p.cfg.Next(ctx, m)
 	}
@@ -81,4 +81,12 @@ func (p *Poison) Handle(ctx context.Context, m kafkaclient.Message) error {
 		return ended
 	}
 	return err
+}
+
+func (p *Poison) giveUp(ctx context.Context, m kafkaclient.Message, deaths int) error {
+	envelope, err := p.cfg.Opener.Open(ctx, m, uuid.Nil)
+	if err != nil {
+		return err
+	}
+	return p.cfg.Router.Route(ctx, envelope, retry.Outcome{Err: failure.New(failure.Poison, "the process died %d times while it handled this message alone", deaths)})
 }

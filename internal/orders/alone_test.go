@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"example.com/billing/internal/failure"
@@ -17,6 +17,7 @@ import (
 type diary struct {
 	starts, tries int
 	storeErr      error
+	openErr       error
 	handled       int
 	ended         int
 	routed        []retry.Outcome
@@ -45,13 +46,17 @@ func (d *diary) EndAlone(ctx context.Context, _ string, _ int32, _ int64, decide
 
 func (d *diary) handle(context.Context, kafkaclient.Message) error { d.handled++; return nil }
 
+func (d *diary) Open(_ context.Context, m kafkaclient.Message, _ uuid.UUID) (retry.Envelope, error) {
+	return retry.Envelope{Message: m}, d.openErr
+}
+
 func (d *diary) Route(_ context.Context, _ retry.Envelope, o retry.Outcome) error {
 	d.routed = append(d.routed, o)
 	return nil
 }
 
 func (d *diary) guard() *Poison {
-	return NewPoison(PoisonConfig{Store: d, Next: d.handle, Router: d, Ladder: retry.NewLadder("orders", "g", []time.Duration{time.Second}), Window: 100, Clock: time.Now})
+	return NewPoison(PoisonConfig{Store: d, Next: d.handle, Opener: d, Router: d, Window: 100})
 }
 
 func TestOnlyTheThirdStartAtOneOffsetIsCareful(t *testing.T) {
@@ -70,6 +75,10 @@ func TestAMessageThatKilledThreeTimesIsNotHandledAgain(t *testing.T) { // H15
 	}
 	require.Equal(t, 3, d.handled)
 	require.Equal(t, 3, d.ended)
+	d.openErr = errors.New("database gone")
+	require.Error(t, d.guard().Handle(t.Context(), kafkaclient.Message{Alone: true}))
+	require.Empty(t, d.routed, "nobody knows what it stands for")
+	d.openErr = nil
 	require.NoError(t, d.guard().Handle(t.Context(), kafkaclient.Message{Alone: true, Value: []byte("whatever")}))
 	require.Equal(t, 3, d.handled)
 	require.Len(t, d.routed, 1)
@@ -91,7 +100,7 @@ func TestOthersAreNotNoted(t *testing.T) {
 // A death takes all in flight with it, so that only one may be on trial in a process, whatever its partition.
 func TestLonelyMessagesTakeTurns(t *testing.T) {
 	d, inside, leave := &diary{}, make(chan struct{}, 2), make(chan struct{})
-	guard := NewPoison(PoisonConfig{Store: d, Router: d, Clock: time.Now, Next: func(context.Context, kafkaclient.Message) error {
+	guard := NewPoison(PoisonConfig{Store: d, Router: d, Next: func(context.Context, kafkaclient.Message) error {
 		inside <- struct{}{}
 		<-leave
 		return nil
@@ -112,7 +121,7 @@ func TestLonelyMessagesTakeTurns(t *testing.T) {
 func TestAStopIsNoDeath(t *testing.T) {
 	d := &diary{}
 	ctx, stop := context.WithCancel(t.Context())
-	guard := NewPoison(PoisonConfig{Store: d, Router: d, Clock: time.Now, Next: func(context.Context, kafkaclient.Message) error {
+	guard := NewPoison(PoisonConfig{Store: d, Router: d, Next: func(context.Context, kafkaclient.Message) error {
 		stop()
 		return ctx.Err()
 	}})

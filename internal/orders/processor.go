@@ -20,6 +20,11 @@ type Charger interface {
 	Charge(ctx context.Context, o billing.Order) (billing.Receipt, error)
 }
 
+// Opener tells what a message stands for; an error hands it back. proof.Opener is the one implementation.
+type Opener interface {
+	Open(ctx context.Context, m kafkaclient.Message, order uuid.UUID) (retry.Envelope, error)
+}
+
 // Router gives a message its next place. retry.Router is the one implementation.
 type Router interface {
 	Route(ctx context.Context, e retry.Envelope, o retry.Outcome) error
@@ -27,9 +32,9 @@ type Router interface {
 
 // ProcessorConfig wires a processor.
 type ProcessorConfig struct {
+	Opener   Opener
 	Charger  Charger
 	Router   Router
-	Ladder   retry.Ladder
 	Currency string                       // of events that name none
 	TopicID  func(topic string) uuid.UUID // of the main topic's present incarnation
 	MaxAge   time.Duration                // orders older than this are not charged any more; 0: off
@@ -49,35 +54,48 @@ func NewProcessor(cfg ProcessorConfig) *Processor { return &Processor{cfg} }
 // Its contract is the heart of the service. nil: the message's fate is durable, the offset may move. An error: nobody has
 // taken responsibility, it may not.
 func (p *Processor) Process(ctx context.Context, m kafkaclient.Message) error {
-	envelope := p.cfg.Ladder.Open(m, p.cfg.Clock())
-	order, receipt, err := p.charge(ctx, envelope)
+	event, err := p.decode(m)
+	envelope, unproven := p.cfg.Opener.Open(ctx, m, event.OrderID)
+	if unproven != nil {
+		return unproven
+	}
+	var receipt billing.Receipt
+	if err == nil {
+		receipt, err = p.charge(ctx, envelope, event)
+	}
 	return p.cfg.Router.Route(ctx, envelope, retry.Outcome{
-		Order: order, Err: err, Duplicate: receipt.Duplicate, SameRecord: receipt.SameRecord,
+		Order: event.OrderID, Err: err, Duplicate: receipt.Duplicate, SameRecord: receipt.SameRecord,
 	})
 }
 
-// charge decodes the event and charges it. A panic is a bug in our code: the message goes to the dead letters with the
-// place it happened, and the process lives on.
-func (p *Processor) charge(ctx context.Context, e retry.Envelope) (id uuid.UUID, r billing.Receipt, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = failure.New(failure.Panic, "%v at %s", v, panicSite(debug.Stack()))
-		}
-	}()
-	event, err := Decode(e.Message.Value, p.cfg.Currency)
-	if err != nil {
-		return uuid.Nil, billing.Receipt{}, err
+func (p *Processor) decode(m kafkaclient.Message) (event OrderConfirmed, err error) {
+	defer func() { err = recovered(recover(), err) }()
+	return Decode(m.Value, p.cfg.Currency)
+}
+
+// charge asks for the money, unless the order is too old or a person has stopped it.
+func (p *Processor) charge(ctx context.Context, e retry.Envelope, event OrderConfirmed) (r billing.Receipt, err error) {
+	defer func() { err = recovered(recover(), err) }()
+	age := p.cfg.Clock().Sub(e.OriginTime)
+	switch {
+	case e.Stopped != nil:
+		return r, e.Stopped
+	case p.cfg.MaxAge > 0 && age > p.cfg.MaxAge:
+		return r, failure.New(failure.TooOld, "the order is %s old, at most %s are charged", age.Round(time.Second), p.cfg.MaxAge)
 	}
 	order := event.Order()
 	order.Origin = billing.Origin{TopicID: p.cfg.TopicID(e.OriginTopic), Partition: e.OriginPart, Offset: e.OriginOffset}
-	order.Traceparent = e.Traceparent
-	age := p.cfg.Clock().Sub(e.OriginTime)
-	if p.cfg.MaxAge > 0 && age > p.cfg.MaxAge {
-		return order.ID, billing.Receipt{}, failure.New(failure.TooOld, "the order is %s old, at most %s are charged", age.Round(time.Second), p.cfg.MaxAge)
+	order.Traceparent, order.MayBeKnown = e.Traceparent, age > p.cfg.Window || e.Tried
+	return p.cfg.Charger.Charge(ctx, order)
+}
+
+// recovered turns a panic into a failure. It is a bug in our code: the message goes to the dead letters with the place it
+// happened, and the process lives on.
+func recovered(v any, err error) error {
+	if v == nil {
+		return err
 	}
-	order.MayBeKnown = age > p.cfg.Window || e.Failures > 0 || e.ReplayCount > 0
-	r, err = p.cfg.Charger.Charge(ctx, order)
-	return order.ID, r, err
+	return failure.New(failure.Panic, "%v at %s", v, panicSite(debug.Stack()))
 }
 
 // panicSite is the line of code that panicked: the first one below runtime's own.

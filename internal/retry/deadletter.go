@@ -48,31 +48,13 @@ func OpenDeadLetter(m kafkaclient.Message) DeadLetter {
 	if n, ok := h.number(HeaderReplayCount, maxReplayCount); ok {
 		d.ReplayCount = int(n)
 	}
-	if id, err := uuid.Parse(h.single(HeaderReplayID)); err == nil {
-		d.ReplayID = id
-	}
 	if id, err := uuid.Parse(h.single(HeaderParked)); err == nil && m.Value == nil {
 		d.Parked = id
 	}
-	if at, ok := h.millis(HeaderFirstFailureAt); ok {
-		d.FirstFailure = at
-	}
-	d.readOrigin(h)
+	c := h.claim()
+	d.OriginTopic, d.OriginPart, d.OriginOffset, d.OriginTime = c.Topic, c.Part, c.Offset, c.Time
+	d.FirstFailure, d.ReplayID = c.FirstFailure, c.ReplayID
 	return d
-}
-
-// readOrigin takes the origin headers together or not at all.
-func (d *DeadLetter) readOrigin(h headers) {
-	part, ok1 := h.number(HeaderOriginalPartition, 1<<31-1)
-	offset, ok2 := h.number(HeaderOriginalOffset, 1<<62)
-	topic := h.single(HeaderOriginalTopic)
-	if !ok1 || !ok2 || !topicName(topic) {
-		return
-	}
-	d.OriginTopic, d.OriginPart, d.OriginOffset = topic, int32(part), offset
-	if at, ok := h.millis(HeaderOriginalTimestamp); ok {
-		d.OriginTime = at
-	}
 }
 
 // Replay is the record that sends the message back to the topic: key and value byte for byte, the origin kept, a new

@@ -40,76 +40,78 @@ const (
 
 // Envelope is what the headers of a record say, after everything that cannot be true has been clamped: a header can be
 // missing, forged, broken or repeated, and none of that may lose an order or make a ladder endless.
+//
+// A record stands for itself, whatever it claims: package proof makes it stand for another one.
 type Envelope struct {
-	Message       kafkaclient.Message
-	Opened        time.Time // when this attempt began
-	Rank          int       // of the topic it arrived on: 0 the main topic, 1.. the tiers
-	Failures      int       // counted so far
-	Waits         int       // uncounted waits so far
-	OriginTopic   string
-	OriginPart    int32
-	OriginOffset  int64
-	OriginTime    time.Time
-	FirstFailure  time.Time // zero: none yet
-	NotBefore     time.Time // zero: at once
-	ReplayCount   int
-	ReplayID      uuid.UUID // zero: not replayed
-	Traceparent   string
-	Unrecoverable bool // a tier's record whose origin headers are broken: it is its own origin
+	Message      kafkaclient.Message
+	Opened       time.Time // when this attempt began
+	Rank         int       // of the topic it arrived on: 0 the main topic, 1.. the tiers
+	Failures     int       // counted so far
+	Waits        int       // uncounted waits so far
+	OriginTopic  string
+	OriginPart   int32
+	OriginOffset int64
+	OriginTime   time.Time
+	FirstFailure time.Time // zero: none yet
+	NotBefore    time.Time // zero: at once
+	ReplayCount  int
+	ReplayID     uuid.UUID // zero: not replayed
+	Traceparent  string
+	Tried        bool  // the headers tell of attempts, proven or not: reason enough to ask before sending (hazard H3)
+	Stopped      error // why a person must decide before it is charged; nil: nothing
+	Claim        Claim
 }
 
-// Open reads the headers of a record that arrived on the ladder.
+// Claim is what headers say of the record that theirs stands for. Anybody can write them.
+type Claim struct {
+	Topic        string // empty: no origin, or a broken one
+	Part         int32
+	Offset       int64
+	Time         time.Time // zero: not told
+	FirstFailure time.Time // zero: not told
+	ReplayID     uuid.UUID // zero: none
+}
+
+// Open reads the headers of a record that arrived on the ladder. A count of attempts that is possible is believed on every
+// topic: it can only shorten the record's own ladder.
 func (l Ladder) Open(m kafkaclient.Message, now time.Time) Envelope {
-	rank := max(0, l.rankOf(m.Topic))
-	e := Envelope{Message: m, Opened: now, Rank: rank, Failures: rank, OriginTopic: m.Topic, OriginPart: m.Partition, OriginOffset: m.Offset, OriginTime: m.Timestamp}
-	h := headersOf(m)
-	e.Traceparent = h.single(HeaderTraceparent)
-	if n, ok := h.number(HeaderReplayCount, maxReplayCount); ok {
-		e.ReplayCount = int(n)
-		e.ReplayID, _ = uuid.Parse(h.single(HeaderReplayID))
+	rank, h := max(0, l.rankOf(m.Topic)), headersOf(m)
+	e := Envelope{
+		Message: m, Opened: now, Rank: rank, Failures: rank, OriginTopic: m.Topic, OriginPart: m.Partition, OriginOffset: m.Offset, OriginTime: m.Timestamp,
+		Traceparent: h.single(HeaderTraceparent), Claim: h.claim(),
 	}
-	if n, ok := h.number(HeaderAttempt, int64(len(l.tiers))); ok {
-		e.Failures = int(n)
-	}
-	// On the main topic only a replay may speak of an origin: anybody may write there, and a forged origin would answer for
-	// another record.
-	if rank == 0 && e.ReplayID == uuid.Nil {
-		return e
-	}
-	if n, ok := h.number(HeaderWaits, maxWaits); ok {
-		e.Waits = int(n)
-	}
-	e.readOrigin(h)
-	if at, ok := h.millis(HeaderFirstFailureAt); ok {
-		e.FirstFailure = at
+	attempts, counted := h.number(HeaderAttempt, int64(len(l.tiers)))
+	if counted {
+		e.Failures = int(attempts)
 	}
 	if rank > 0 {
+		if n, ok := h.number(HeaderWaits, maxWaits); ok {
+			e.Waits = int(n)
+		}
 		e.NotBefore = l.dueTime(m, h, rank, now)
 	}
+	e.Tried = e.Failures > 0 || len(h[HeaderReplayID])+len(h[HeaderReplayCount]) > 0
 	return e
 }
 
-// readOrigin takes the origin headers together or not at all.
-func (e *Envelope) readOrigin(h headers) {
+// claim takes the origin headers together or not at all.
+func (h headers) claim() (c Claim) {
 	part, ok1 := h.number(HeaderOriginalPartition, 1<<31-1)
 	offset, ok2 := h.number(HeaderOriginalOffset, 1<<62)
-	topic := h.single(HeaderOriginalTopic)
-	if topic == "" || !ok1 || !ok2 {
-		e.Unrecoverable = true
-		return
+	if topic := h.single(HeaderOriginalTopic); ok1 && ok2 && topicName(topic) {
+		c.Topic, c.Part, c.Offset, c.Time = topic, int32(part), offset, h.millis(HeaderOriginalTimestamp)
 	}
-	e.OriginTopic, e.OriginPart, e.OriginOffset = topic, int32(part), offset
-	if at, ok := h.millis(HeaderOriginalTimestamp); ok {
-		e.OriginTime = at
-	}
+	c.FirstFailure = h.millis(HeaderFirstFailureAt)
+	c.ReplayID, _ = uuid.Parse(h.single(HeaderReplayID))
+	return c
 }
 
 // dueTime is never early and never later than a full delay from now: the header if it is credible, else the record's
 // timestamp plus the delay.
 func (l Ladder) dueTime(m kafkaclient.Message, h headers, rank int, now time.Time) time.Time {
 	delay := l.tiers[rank-1].Delay
-	due, ok := h.millis(HeaderNotBefore)
-	if !ok {
+	due := h.millis(HeaderNotBefore)
+	if due.IsZero() {
 		due = m.Timestamp.Add(delay)
 	}
 	if latest := now.Add(delay + maxSkew); due.After(latest) {
@@ -205,9 +207,12 @@ func (h headers) number(key string, high int64) (int64, bool) {
 	return n, err == nil && n >= 0 && n <= high
 }
 
-func (h headers) millis(key string) (time.Time, bool) {
-	n, ok := h.number(key, 1<<50)
-	return time.UnixMilli(n), ok
+// millis is zero when the header tells no instant.
+func (h headers) millis(key string) (t time.Time) {
+	if n, ok := h.number(key, 1<<50); ok {
+		t = time.UnixMilli(n)
+	}
+	return t
 }
 
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }

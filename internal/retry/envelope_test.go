@@ -20,8 +20,8 @@ func message(topic string, hs ...kafkaclient.Header) kafkaclient.Message {
 	return kafkaclient.Message{Topic: topic, Partition: 2, Offset: 7, Key: []byte("k"), Value: []byte("v"), Headers: hs, Timestamp: testNow.Add(-time.Second)}
 }
 
-// A header that is missing, negative, huge, no number or repeated is clamped by the topic; a valid one is kept, also when
-// it is lower than the topic's rank (H15, H16). It can never lengthen the ladder.
+// A header that is missing, negative, huge, no number or repeated is clamped by the topic; a valid one is kept, also when it
+// is lower than the topic's rank (H15, H16). It can never lengthen the ladder.
 func TestAttemptHeader(t *testing.T) {
 	for _, c := range []struct {
 		name, topic string
@@ -45,6 +45,24 @@ func TestAttemptHeader(t *testing.T) {
 	}
 }
 
+func TestHeadersThatTellOfAttempts(t *testing.T) { // H3
+	for _, c := range []struct {
+		topic, key, value string
+		want              bool
+	}{
+		{"orders.confirmed", "tenant", "a", false},
+		{"orders.confirmed", HeaderAttempt, "0", false},
+		{"orders.confirmed", HeaderAttempt, "1", true},
+		{"orders.confirmed", HeaderReplayID, "?", true},
+		{"orders.confirmed", HeaderReplayCount, "1", true},
+		{"orders.confirmed.retry-5s", "tenant", "a", true},
+		{"orders.confirmed.retry-5s", HeaderAttempt, "0", false}, // it waited for a rate limit
+		{"orders.confirmed.retry-5s", HeaderAttempt, "1", true},
+	} {
+		require.Equal(t, c.want, testLadder.Open(message(c.topic, header(c.key, c.value)), testNow).Tried, "%+v", c)
+	}
+}
+
 func TestDueTime(t *testing.T) {
 	const topic = "orders.confirmed.retry-30s"
 	for _, c := range []struct {
@@ -64,14 +82,22 @@ func TestDueTime(t *testing.T) {
 	require.True(t, testLadder.Open(message("orders.confirmed", header(HeaderNotBefore, millis(testNow.Add(time.Hour)))), testNow).NotBefore.IsZero(), "the main topic never waits")
 }
 
-func TestOriginIsForgedOnlyByReplays(t *testing.T) {
+// Whatever the headers claim, the record stands for itself until that is proven.
+func TestClaims(t *testing.T) {
 	origin := []kafkaclient.Header{header(HeaderOriginalTopic, "orders.confirmed"), header(HeaderOriginalPartition, "5"), header(HeaderOriginalOffset, "99")}
-	forged := testLadder.Open(message("orders.confirmed", origin...), testNow)
-	require.Equal(t, int64(7), forged.OriginOffset, "on the main topic a record is its own origin")
-	waiting := testLadder.Open(message("orders.confirmed.retry-5s", origin...), testNow)
-	require.Equal(t, int64(99), waiting.OriginOffset)
-	replayed := testLadder.Open(message("orders.confirmed", append(origin, header(HeaderReplayCount, "1"), header(HeaderReplayID, uuid.NewString()))...), testNow)
-	require.Equal(t, int32(5), replayed.OriginPart)
+	id := uuid.New()
+	for _, topic := range []string{"orders.confirmed", "orders.confirmed.retry-5s"} {
+		e := testLadder.Open(message(topic, append(origin, header(HeaderReplayCount, "1"), header(HeaderReplayID, id.String()))...), testNow)
+		require.Equal(t, []any{topic, int32(2), int64(7), 0, uuid.Nil}, []any{e.OriginTopic, e.OriginPart, e.OriginOffset, e.ReplayCount, e.ReplayID})
+		require.Equal(t, Claim{Topic: "orders.confirmed", Part: 5, Offset: 99, ReplayID: id}, e.Claim)
+	}
+	for i := range origin {
+		for _, broken := range []string{"", "a b", "-1 ", "99999999999999999999 "} {
+			hs := append([]kafkaclient.Header{}, origin...)
+			hs[i] = header(hs[i].Key, broken)
+			require.Zero(t, testLadder.Open(message("orders.confirmed.retry-5s", hs...), testNow).Claim, hs[i])
+		}
+	}
 }
 
 // Key and value travel byte for byte; our headers are set once however many hops; foreign ones stay within bounds.
@@ -83,6 +109,7 @@ func TestRecord(t *testing.T) {
 	for hop := range 5 {
 		next := kafkaclient.Message{Topic: r.Topic, Offset: int64(hop), Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: testNow}
 		e = testLadder.Open(next, testNow)
+		e.OriginTopic, e.OriginPart, e.OriginOffset, e.FirstFailure = e.Claim.Topic, e.Claim.Part, e.Claim.Offset, e.Claim.FirstFailure // as proven
 		r = e.Record(Step{Topic: testLadder.Tiers()[hop%3].Topic, Failures: 3}, f, testNow)
 	}
 	require.Equal(t, []byte("k"), r.Key)

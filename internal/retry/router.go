@@ -38,7 +38,7 @@ type Fate struct {
 	Partition int32
 	Offset    int64
 	Order     uuid.UUID // zero: the record could not be decoded
-	Kind      string    // "duplicate", "waiting" or "dead"
+	Kind      string    // "duplicate", "waiting", "dead", or "replay": it stands for another record, which has the fate
 	Reason    failure.Reason
 }
 
@@ -85,7 +85,7 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 		return r.stay(e, f, fault, step)
 	}
 	if err := r.publish(ctx, e, o, f, step); err != nil {
-		return r.unpublished(e, order, err)
+		return r.Setback(e, order, err, failure.BrokerDown)
 	}
 	crash.At(crash.AfterRetryPublish)
 	r.cfg.Line.Published()
@@ -166,11 +166,12 @@ func (r *Router) publishParked(ctx context.Context, e Envelope, o Outcome, f *fa
 	return r.cfg.Publisher.Publish(ctx, record)
 }
 
-// unpublished judges the failure to write the fate or the record: the broker's or the database's, never the message's.
-func (r *Router) unpublished(e Envelope, order string, err error) error {
+// Setback judges the failure to read or write the message's fate, or to publish its record: the database's or the broker's,
+// never the message's. other is the reason of an error that has none.
+func (r *Router) Setback(e Envelope, order string, err error, other failure.Reason) error {
 	f := failure.Of(err)
 	if f.Reason == failure.Unclassified {
-		f = failure.New(failure.BrokerDown, "publish: %w", err)
+		f = failure.New(other, "%w", err)
 	}
 	r.cfg.Line.Judge(order, f, r.cfg.Clock(), false)
 	return r.stay(e, f, failure.OfSystem, Step{After: holdRecheck})

@@ -104,6 +104,74 @@ func TestBalanceOfLateSuccesses(t *testing.T) {
 	require.Equal(t, Balance{Taken: 4, Charged: 2, Duplicate: 2}, f.balance(t))
 }
 
+// TestBalanceGoesByTheRecord: a message can be given up before its order is known, and be charged when it is replayed.
+func TestBalanceGoesByTheRecord(t *testing.T) {
+	f := newFixture(t)
+	o, unread := f.order(), f.order()
+	unread.ID = uuid.Nil
+	o.Origin = unread.Origin
+	f.mustRecord(t, unread, "dead")
+	f.mustAdvance(t, 1, 2, 1)
+	require.Equal(t, Balance{Taken: 1, Dead: 1}, f.balance(t))
+	f.mustRecord(t, o, "waiting")
+	f.mustRecord(t, unread, "waiting")
+	known, err := f.SentOn(t.Context(), o.Origin, o.ID)
+	require.NoError(t, err)
+	require.True(t, known, "an order that was known stays known")
+	_, err = f.pool.Exec(t.Context(), `UPDATE record_fates SET order_id = NULL`)
+	require.NoError(t, err)
+	c := f.mustClaim(t, o)
+	f.mustSettle(t, c, succeeded(c, "ch_1"))
+	require.Equal(t, Balance{Taken: 1, Charged: 1}, f.balance(t))
+}
+
+// TestReplaysAreNoOrdersThatArrived: they are received on the main topic, and stand for records that were taken before.
+func TestReplaysAreNoOrdersThatArrived(t *testing.T) {
+	f := newFixture(t)
+	o, replay := f.order(), f.order() // 0 and 1
+	f.mustRecord(t, o, "waiting")
+	replay.ID = o.ID
+	f.mustRecord(t, replay, "replay")
+	f.mustAdvance(t, 0, 2, 2)
+	require.Equal(t, Balance{Taken: 1, Waiting: 1}, f.balance(t))
+	c := f.mustClaim(t, o)
+	f.mustSettle(t, c, succeeded(c, "ch_1"))
+	require.Equal(t, Balance{Taken: 1, Charged: 1}, f.balance(t))
+}
+
+// TestRecordsFromBelowTheFirst: the group's offsets were set to before the first record that was ever taken.
+func TestRecordsFromBelowTheFirst(t *testing.T) {
+	f := newFixture(t)
+	before, o := f.order(), f.order()
+	for _, o := range []billing.Order{before, o} {
+		c := f.mustClaim(t, o)
+		f.mustSettle(t, c, succeeded(c, "ch_"+o.ID.String()))
+	}
+	f.mustAdvance(t, 1, 2, 1)
+	f.mustRecord(t, before, "duplicate")
+	f.mustAdvance(t, 0, 1, 1)
+	require.Equal(t, Balance{Taken: 1, Charged: 1}, f.balance(t))
+}
+
+func TestSentOn(t *testing.T) {
+	f := newFixture(t)
+	o, other, replay := f.order(), f.order(), f.order()
+	f.mustRecord(t, o, "waiting")
+	f.mustRecord(t, replay, "replay")
+	for _, c := range []struct {
+		origin billing.Origin
+		order  uuid.UUID
+		want   bool
+	}{
+		{o.Origin, o.ID, true}, {o.Origin, uuid.Nil, true}, {o.Origin, other.ID, false}, {other.Origin, other.ID, false},
+		{billing.Origin{TopicID: uuid.New(), Offset: o.Origin.Offset}, o.ID, false}, {replay.Origin, replay.ID, false},
+	} {
+		known, err := f.SentOn(t.Context(), c.origin, c.order)
+		require.NoError(t, err)
+		require.Equal(t, c.want, known, "%+v", c)
+	}
+}
+
 func TestIntake(t *testing.T) {
 	f := newFixture(t)
 	taken := func() int64 { return f.balance(t).Taken }

@@ -14,13 +14,14 @@ import (
 type Fate struct {
 	Origin  billing.Origin
 	OrderID uuid.UUID // zero: the record could not be decoded
-	Kind    string    // "duplicate", "waiting", "dead", "dropped" or "resolved"
+	Kind    string    // "duplicate", "waiting", "dead", "dropped", "resolved"; or "replay": no order that arrived (see Balance)
 	Reason  failure.Reason
 }
 
 func (f Fate) key() billing.Origin { return f.Origin }
 
-// RecordFate stores the fate in the place of an earlier one. Concurrent callers share a statement.
+// RecordFate stores the fate in the place of an earlier one. Concurrent callers share a statement. An order that was known
+// before stays known: a message that is given up undecoded has none.
 func (s *Store) RecordFate(ctx context.Context, f Fate) error {
 	_, err := s.fates.do(ctx, f)
 	return err
@@ -33,7 +34,7 @@ FROM unnest($1::uuid[], $2::integer[], $3::bigint[], $4::uuid[], $5::text[], $6:
   AS i (topic_id, partition, "offset", order_id, fate, reason)
 ORDER BY 1, 2, 3
 ON CONFLICT (topic_id, partition, "offset") DO UPDATE SET
-       order_id = excluded.order_id, fate = excluded.fate, reason = excluded.reason, updated_at = now()`
+       order_id = coalesce(excluded.order_id, record_fates.order_id), fate = excluded.fate, reason = excluded.reason, updated_at = now()`
 
 func (s *Store) fateBatch(batch []*job[Fate, struct{}]) {
 	isolate(batch, func(batch []*job[Fate, struct{}]) error {
@@ -50,4 +51,15 @@ func (s *Store) fateBatch(batch []*job[Fate, struct{}]) {
 			return err
 		})
 	})
+}
+
+// SentOn reports whether the record has a fate as this order's: nothing is sent to a retry topic without one. A zero order
+// is one that cannot be told.
+func (s *Store) SentOn(ctx context.Context, o billing.Origin, order uuid.UUID) (known bool, err error) {
+	err = s.patiently(ctx, "prove an origin", func(ctx context.Context, db session) error {
+		return db.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM record_fates WHERE topic_id = $1 AND partition = $2 AND "offset" = $3 AND fate <> 'replay'
+			   AND (order_id = $4 OR $4 = '00000000-0000-0000-0000-000000000000'))`, o.TopicID, o.Partition, o.Offset, order).Scan(&known)
+	})
+	return known, err
 }

@@ -68,3 +68,16 @@ func (s *Store) writeTopics(ctx context.Context, sql string, ids map[string]uuid
 	})
 	return known, err
 }
+
+// KnownTopic is the incarnation that the database works with; zero: it has never worked with a topic of this name.
+func (s *Store) KnownTopic(ctx context.Context, name string) (id uuid.UUID, err error) {
+	err = s.patiently(ctx, "know a topic", func(ctx context.Context, db session) error {
+		rows, err := db.Query(ctx, `SELECT topic_id FROM known_topics WHERE name = $1`, name)
+		if err != nil {
+			return err
+		}
+		_, err = pgx.ForEachRow(rows, []any{&id}, func() error { return nil })
+		return err
+	})
+	return id, err
+}

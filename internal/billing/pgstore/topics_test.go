@@ -21,4 +21,9 @@ func TestTopicsAreKnownByTheirIncarnation(t *testing.T) { // H11
 
 	require.NoError(t, s.AcceptTopics(t.Context(), again))
 	require.NoError(t, s.KnowTopics(t.Context(), again))
+	for name, want := range map[string]uuid.UUID{"orders.retry": again["orders.retry"], "elsewhere": uuid.Nil} {
+		id, err := s.KnownTopic(t.Context(), name)
+		require.NoError(t, err)
+		require.Equal(t, want, id)
+	}
 }

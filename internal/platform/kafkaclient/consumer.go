@@ -42,8 +42,6 @@ type ConsumerConfig struct {
 	Lost func(topic string, records int64)
 	// Careful tells up to which offset the records of a new assignment are handled one at a time; nil: none are.
 	Careful func(ctx context.Context, topic string, partition int32, committed int64) (until int64, err error)
-	// Counts tells which records Progress counts; nil: all.
-	Counts func(m Message) bool
 	// Progress is called before offsets are stored; while it fails they are not.
 	Progress func(ctx context.Context, ps []Progress) error
 	Log      *slog.Logger
@@ -179,7 +177,7 @@ func (c *Consumer) take(km *kafka.Message) error {
 	if m.Offset < p.next {
 		return fmt.Errorf("offsets of %s[%d] run backwards, from %d to %d: the topic was created again or has lost records", m.Topic, m.Partition, p.next, m.Offset)
 	}
-	it, first := p.enqueue(m, c.seed, c.cfg.Counts == nil || c.cfg.Counts(m))
+	it, first := p.enqueue(m, c.seed)
 	c.unfinished++
 	c.bytes += it.bytes
 	if first {

@@ -58,8 +58,8 @@ func newPartition(id int32) *partition {
 
 // enqueue notes the record and reports whether it may start: only the first of its key may. Records without a key have
 // nobody to wait for, unless the partition is handled carefully.
-func (p *partition) enqueue(m Message, seed maphash.Seed, counted bool) (it *item, first bool) {
-	it = &item{p: p, msg: m, bytes: m.size(), seq: p.tracker.received(m.Offset, counted)}
+func (p *partition) enqueue(m Message, seed maphash.Seed) (it *item, first bool) {
+	it = &item{p: p, msg: m, bytes: m.size(), seq: p.tracker.received(m.Offset)}
 	p.unfinished++
 	p.bytes += it.bytes
 	p.next = m.Offset + 1

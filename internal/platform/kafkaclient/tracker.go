@@ -9,14 +9,13 @@ type tracker struct {
 }
 
 type entry struct {
-	offset  int64
-	counted bool
-	done    bool
+	offset int64
+	done   bool
 }
 
 // received notes an offset, greater than all before it, and returns its sequence number.
-func (t *tracker) received(offset int64, counted bool) uint64 {
-	t.entries = append(t.entries, entry{offset: offset, counted: counted})
+func (t *tracker) received(offset int64) uint64 {
+	t.entries = append(t.entries, entry{offset: offset})
 	return t.base + uint64(len(t.entries)) - 1
 }
 
@@ -27,9 +26,7 @@ func (t *tracker) done(seq uint64) { t.entries[seq-t.base].done = true }
 func (t *tracker) advance() (p Progress, ok bool) {
 	for t.popped < len(t.entries) && t.entries[t.popped].done {
 		e := t.entries[t.popped]
-		if e.counted {
-			p.count(e.offset)
-		}
+		p.count(e.offset)
 		p.Next = e.offset + 1
 		t.popped++
 		ok = true
@@ -52,7 +49,7 @@ func (t *tracker) compact() {
 type Progress struct {
 	Partition int32
 	Next      int64 // offset after the last record of the range
-	Runs      []Run // of the counted records, ascending; none when no record of the range counts
+	Runs      []Run // of its records, ascending
 }
 
 // Run is a range of offsets that each had a record.
@@ -70,7 +67,7 @@ func (p *Progress) count(offset int64) {
 	p.Runs = append(p.Runs, Run{offset, offset + 1})
 }
 
-// Records is the number of counted records.
+// Records is their number.
 func (p Progress) Records() (n int64) {
 	for _, r := range p.Runs {
 		n += r.Next - r.From
