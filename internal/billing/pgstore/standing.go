@@ -75,9 +75,8 @@ func (s *Store) readStandings(rest map[uuid.UUID]*claimJob, started time.Time) (
 
 // endOutlived ends the claims that have been in the way for longer than a lease; their orders count as not told.
 func (s *Store) endOutlived(claims map[uuid.UUID]uuid.UUID, told map[uuid.UUID]bool) error {
-	now := s.cfg.Clock()
 	for order, claim := range claims {
-		if s.outwait.seen(claim, s.cfg.Lease+sendMargin, now) {
+		if s.outwait.seen(claim, s.cfg.Lease+sendMargin, s.cfg.Clock()) {
 			told[order] = false
 		} else {
 			delete(claims, order)

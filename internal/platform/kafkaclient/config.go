@@ -133,6 +133,8 @@ func (c Config) consumerConfig(group string) *kafka.ConfigMap {
 		"fetch.queue.backoff.ms":        5,                          // the default of 1 s costs two thirds of the throughput
 		"queued.max.messages.kbytes":    cmp.Or(c.PrefetchKB, 8192), // the default of 64 MB per consumer is memory for nothing
 		"fetch.wait.max.ms":             500,
+		// New partitions are read from then on, not after five minutes.
+		"topic.metadata.refresh.interval.ms": 10000,
 	})
 }
 

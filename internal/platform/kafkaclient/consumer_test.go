@@ -460,3 +460,30 @@ func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
 	testkit.Eventually(t, holds, "what the test waits for")
 }
+
+// A topic that gets more partitions is read in all of them within seconds.
+func TestNewPartitionsAreRead(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1)
+	handled := make(chan int32, 2)
+	f.start(t, nil, func(_ context.Context, m kafkaclient.Message) error {
+		handled <- m.Partition
+		return nil
+	})
+	f.produce(1, "")
+	require.Zero(t, testkit.Receive(t, handled, "the record of the old partition"))
+	grown, err := f.Admin.CreatePartitions(t.Context(), 1, f.topic)
+	require.NoError(t, err)
+	require.NoError(t, grown.Error())
+	f.produceTo(t, 1)
+	require.EqualValues(t, 1, testkit.Receive(t, handled, "the record of the new partition"))
+}
+
+// produceTo writes a record to the partition, with a client that knows of it.
+func (f fixture) produceTo(t *testing.T, partition int32) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(f.Brokers), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	require.NoError(t, err)
+	defer client.Close()
+	require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Topic: f.topic, Partition: partition, Value: []byte("v")}).FirstErr())
+}
