@@ -6,18 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/demo/postgres"
-	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/load/rig"
 )
 
 // lab is what all trials share: Kafka, Postgres, the binaries, and a place for logs.
@@ -40,16 +36,15 @@ func openLab(ctx context.Context, o options) (l *lab, err error) {
 			err = errors.Join(err, l.close(true))
 		}
 	}()
-	if l.dir, err = os.MkdirTemp("", "billing-bench-"); err != nil {
+	if l.dir, err = rig.TempDir("billing-bench-"); err != nil {
 		return l, err
 	}
 	if l.self, err = os.Executable(); err != nil {
 		return l, err
 	}
 	if slices.Contains(o.programs, "service") && l.billing == "" {
-		l.billing = filepath.Join(l.dir, "billing")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", l.billing, "./cmd/billing").CombinedOutput(); err != nil {
-			return l, fmt.Errorf("build the service: %w\n%s", err, out)
+		if l.billing, err = rig.Build(ctx, l.dir); err != nil {
+			return l, err
 		}
 	}
 	if err := l.openKafka(ctx); err != nil {
@@ -61,12 +56,12 @@ func openLab(ctx context.Context, o options) (l *lab, err error) {
 func (l *lab) openKafka(ctx context.Context) error {
 	l.servers = "Kafka " + l.brokers
 	if l.brokers == "" {
-		broker, address, err := startServer(ctx, l.dir, "broker", l.self, "broker", filepath.Join(l.dir, "kafka"))
+		broker, err := rig.StartBroker(l.dir)
 		if err != nil {
 			return err
 		}
-		l.closers = append(l.closers, broker.stop)
-		l.brokers, l.servers = address, "embedded Kafka"
+		l.closers = append(l.closers, func() error { broker.Kill(); return nil })
+		l.brokers, l.servers = broker.Addr, "embedded Kafka"
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(l.brokers, ",")...), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
 	if err != nil {
@@ -89,39 +84,9 @@ func (l *lab) openPostgres(ctx context.Context) error {
 		l.closers = append(l.closers, server.Stop)
 		l.database = server.URL
 	}
-	var version, fsync, synchronous string
-	err := l.query(ctx, `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')`, &version, &fsync, &synchronous)
-	l.servers += fmt.Sprintf(", Postgres %s (fsync %s, synchronous_commit %s)", version, fsync, synchronous)
+	postgres, err := rig.DescribePostgres(ctx, l.database)
+	l.servers += ", " + postgres
 	return err
-}
-
-// query asks the lab's own database for one row.
-func (l *lab) query(ctx context.Context, sql string, into ...any) error {
-	conn, err := pgx.Connect(ctx, l.database)
-	if err != nil {
-		return fmt.Errorf("reach Postgres: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if len(into) == 0 {
-		_, err = conn.Exec(ctx, sql)
-		return err
-	}
-	return conn.QueryRow(ctx, sql).Scan(into...)
-}
-
-// PublishAll makes the lab the generator's publisher.
-func (l *lab) PublishAll(ctx context.Context, records []kafkaclient.Record) []error {
-	errs := make([]error, len(records))
-	var wait sync.WaitGroup
-	wait.Add(len(records))
-	for i, r := range records {
-		l.kafka.Produce(ctx, &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value}, func(_ *kgo.Record, err error) {
-			errs[i] = err
-			wait.Done()
-		})
-	}
-	wait.Wait()
-	return errs
 }
 
 // say tells how far the run is; the table comes at the end.

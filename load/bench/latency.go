@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/load/rig"
 )
 
 const (
@@ -41,7 +42,7 @@ func oneLatency(ctx context.Context, l *lab, program string, n int) (s spread, e
 		return s, err
 	}
 	sent := map[string]time.Time{}
-	if err := t.orders.AtRate(ctx, l, latencyRate, n, func(e loadgen.Event, at time.Time, err error) {
+	if err := t.orders.AtRate(ctx, rig.Publisher{Client: l.kafka}, latencyRate, n, func(e loadgen.Event, at time.Time, err error) {
 		if err == nil {
 			sent[e.OrderID.String()] = at
 		}
@@ -80,7 +81,7 @@ func (t *trial) startWarm(ctx context.Context) error {
 		return err
 	}
 	if charged < warmUp {
-		return fmt.Errorf("%s charged %d of the first %d orders in a minute, see %s", t.program, charged, warmUp, t.child.log)
+		return fmt.Errorf("%s charged %d of the first %d orders in a minute, see %s", t.program, charged, warmUp, t.child.Log)
 	}
 	return nil
 }

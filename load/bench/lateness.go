@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/billing/load/bench/ledger"
+	"example.com/billing/load/rig"
 )
 
 // Every tenth order fails once, so that a hundred a second wait and never so many in a row that the service takes it for
@@ -37,7 +38,7 @@ func measureLateness(ctx context.Context, l *lab, o options, r *report) (err err
 		return err
 	}
 	n := seconds * latenessRate
-	if err := t.orders.AtRate(ctx, l, latenessRate, n, nil); err != nil {
+	if err := t.orders.AtRate(ctx, rig.Publisher{Client: l.kafka}, latenessRate, n, nil); err != nil {
 		return err
 	}
 	if err := t.watch(ctx, warmUp+n, looks, firstDelay+20*time.Second, func(sample) {}); err != nil {
@@ -49,7 +50,7 @@ func measureLateness(ctx context.Context, l *lab, o options, r *report) (err err
 	}
 	late, waiting := latenessOf(orders)
 	if waiting > 0 || len(late) < n/failEvery {
-		return fmt.Errorf("%d second attempts came, %d did not, see %s", len(late), waiting, t.child.log)
+		return fmt.Errorf("%d second attempts came, %d did not, see %s", len(late), waiting, t.child.Log)
 	}
 	r.Lateness = append(r.Lateness, spreadOf("service", late))
 	say("%d second attempts late by at least %s, p99 %s", len(late), millis(r.Lateness[0].Least), millis(r.Lateness[0].P99))

@@ -1,0 +1,82 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"example.com/billing/internal/platform/kafkaclient"
+)
+
+// Publisher publishes past all links, for loadgen.
+type Publisher struct{ Client *kgo.Client }
+
+// PublishAll waits until the broker has answered for each record.
+func (p Publisher) PublishAll(ctx context.Context, records []kafkaclient.Record) []error {
+	errs := make([]error, len(records))
+	var wait sync.WaitGroup
+	wait.Add(len(records))
+	for i, r := range records {
+		p.Client.Produce(ctx, &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value}, func(_ *kgo.Record, err error) {
+			errs[i] = err
+			wait.Done()
+		})
+	}
+	wait.Wait()
+	return errs
+}
+
+// Records is what a topic holds now, from the given offsets or its beginning.
+func Records(ctx context.Context, brokers []string, topic string, from map[int32]int64) ([]*kgo.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	left, start := map[int32]int64{}, map[int32]kgo.Offset{}
+	for p, end := range ends[topic] {
+		if end.Offset > from[p] {
+			left[p], start[p] = end.Offset, kgo.NewOffset().At(from[p])
+		}
+	}
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: start})
+	var records []*kgo.Record
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return nil, fmt.Errorf("read %s: %w", topic, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			records = append(records, r)
+			if r.Offset+1 >= left[r.Partition] {
+				delete(left, r.Partition)
+			}
+		})
+	}
+	return records, nil
+}
+
+// DeleteTopics deletes a topic and those that follow from it.
+func DeleteTopics(ctx context.Context, admin *kadm.Client, topic string) error {
+	topics, err := admin.ListTopics(ctx)
+	errs := []error{err}
+	for _, name := range topics.Names() {
+		if strings.HasPrefix(name, topic) {
+			_, err := admin.DeleteTopic(ctx, name)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
