@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"example.com/billing/internal/demo/loadgen"
-	"example.com/billing/load/rig"
 )
 
 const (
@@ -42,7 +41,7 @@ func oneLatency(ctx context.Context, l *lab, program string, n int) (s spread, e
 		return s, err
 	}
 	sent := map[string]time.Time{}
-	if err := t.orders.AtRate(ctx, rig.Publisher{Client: l.kafka}, latencyRate, n, func(e loadgen.Event, at time.Time, err error) {
+	if err := t.orders.AtRate(ctx, l, latencyRate, n, func(e loadgen.Event, at time.Time, err error) {
 		if err == nil {
 			sent[e.OrderID.String()] = at
 		}

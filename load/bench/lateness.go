@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"example.com/billing/load/bench/ledger"
-	"example.com/billing/load/rig"
 )
 
 // Every tenth order fails once, so that a hundred a second wait and never so many in a row that the service takes it for
@@ -38,7 +37,7 @@ func measureLateness(ctx context.Context, l *lab, o options, r *report) (err err
 		return err
 	}
 	n := seconds * latenessRate
-	if err := t.orders.AtRate(ctx, rig.Publisher{Client: l.kafka}, latenessRate, n, nil); err != nil {
+	if err := t.orders.AtRate(ctx, l, latenessRate, n, nil); err != nil {
 		return err
 	}
 	if err := t.watch(ctx, warmUp+n, looks, firstDelay+20*time.Second, func(sample) {}); err != nil {

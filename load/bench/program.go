@@ -12,7 +12,7 @@ import (
 // prepare makes the topics and the schema: those of the service with its own commands, as a user would.
 func (t *trial) prepare(ctx context.Context) error {
 	if t.program != "service" {
-		_, err := t.lab.admin.CreateTopic(ctx, partitions, -1, nil, t.topic)
+		_, err := t.lab.Admin.CreateTopic(ctx, partitions, -1, nil, t.topic)
 		return err
 	}
 	return t.installation().Prepare(ctx, partitions)
@@ -25,7 +25,7 @@ func (t *trial) start() (err error) {
 		return err
 	}
 	peer := peers.Config{
-		Brokers: t.lab.brokers, Topic: t.topic, Group: t.group, DatabaseURL: t.database.URL, ProviderURL: t.ledger.URL, InFlight: t.inFlight,
+		Brokers: strings.Join(t.lab.Brokers, ","), Topic: t.topic, Group: t.group, DatabaseURL: t.database.URL, ProviderURL: t.ledger.URL, InFlight: t.inFlight,
 	}
 	t.child, err = rig.Launch(t.log(t.program), append(rig.Environment(), peer.Environment()...), t.lab.self, t.program)
 	return err
@@ -33,7 +33,7 @@ func (t *trial) start() (err error) {
 
 func (t *trial) installation() rig.Installation {
 	return rig.Installation{
-		Binary: t.lab.billing, Brokers: []string{t.lab.brokers}, Database: t.database.URL, Provider: strings.TrimPrefix(t.ledger.URL, "http://"),
+		Binary: t.lab.billing, Brokers: t.lab.Brokers, Database: t.database.URL, Provider: strings.TrimPrefix(t.ledger.URL, "http://"),
 		Topic: t.topic, Group: t.group, Settings: []string{"BILLING_CONCURRENCY=" + strconv.Itoa(t.inFlight), "BILLING_HTTP_ADDR=" + t.http},
 	}
 }

@@ -28,7 +28,7 @@ type report struct {
 func newReport(l *lab) *report {
 	return &report{
 		Machine: fmt.Sprintf("%d cores, %s, %s/%s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
-		Servers: l.servers, At: time.Now().UTC().Truncate(time.Second),
+		Servers: l.Are, At: time.Now().UTC().Truncate(time.Second),
 	}
 }
 

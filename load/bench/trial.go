@@ -48,7 +48,7 @@ func newTrial(ctx context.Context, l *lab, program string, inFlight int, provide
 	if err = t.startProvider(provider); err != nil {
 		return t, err
 	}
-	if t.database, err = rig.OpenDatabase(ctx, l.database, "bench_"); err != nil {
+	if t.database, err = rig.OpenDatabase(ctx, l.Database, "bench_"); err != nil {
 		return t, err
 	}
 	if t.http, err = rig.FreeAddress(); err != nil {
@@ -76,7 +76,7 @@ func (t *trial) log(program string) string {
 
 // backlog publishes n orders before the program starts.
 func (t *trial) backlog(ctx context.Context, n int) error {
-	return t.orders.Backlog(ctx, rig.Publisher{Client: t.lab.kafka}, n, nil)
+	return t.orders.Backlog(ctx, t.lab, n, nil)
 }
 
 // sample is one look at the running program.
@@ -139,5 +139,5 @@ func (t *trial) close(ctx context.Context) error {
 	if t.database != nil {
 		errs = append(errs, t.database.Close())
 	}
-	return errors.Join(append(errs, rig.DeleteTopics(ctx, t.lab.admin, t.topic))...)
+	return errors.Join(append(errs, t.lab.DeleteTopics(ctx, t.topic))...)
 }

@@ -134,8 +134,8 @@ func (d *Database) exec(ctx context.Context, sql string) error {
 	return nil
 }
 
-// DescribePostgres is what a reader of figures must know of a server.
-func DescribePostgres(ctx context.Context, address string) (string, error) {
+// describePostgres is what a reader of figures must know of a server.
+func describePostgres(ctx context.Context, address string) (string, error) {
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
 		return "", fmt.Errorf("connect to Postgres: %w", err)

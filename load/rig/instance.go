@@ -27,8 +27,8 @@ type Instance struct {
 	Provider *netcut.Link
 }
 
-// Servers are what an instance has links to.
-func Servers() []string { return []string{"broker", "postgres", "provider"} }
+// Linked are what an instance has links to.
+func Linked() []string { return []string{"broker", "postgres", "provider"} }
 
 // Launch starts the service.
 func (i *Instance) Launch() (*Process, error) { return Launch(i.Log, i.Env, i.Binary, "serve") }
@@ -89,7 +89,7 @@ func (i *Instance) Metric(ctx context.Context, name string) (float64, error) {
 	return 0, errors.New("no metric " + name)
 }
 
-// Break sets the fault of the links to one of Servers.
+// Break sets the fault of the links to one of Linked.
 func (i *Instance) Break(to string, f netcut.Fault) error {
 	for _, l := range i.links(to) {
 		if err := l.Set(f); err != nil {
@@ -101,7 +101,7 @@ func (i *Instance) Break(to string, f netcut.Fault) error {
 
 // Heal ends the faults of all links.
 func (i *Instance) Heal() (err error) {
-	for _, to := range Servers() {
+	for _, to := range Linked() {
 		err = errors.Join(err, i.Break(to, netcut.Fault{Kind: netcut.None}))
 	}
 	return err
@@ -120,7 +120,7 @@ func (i *Instance) links(to string) []*netcut.Link {
 
 // Connections that are open through the links.
 func (i *Instance) Connections() (n int) {
-	for _, to := range Servers() {
+	for _, to := range Linked() {
 		for _, l := range i.links(to) {
 			n += l.Connections()
 		}

@@ -5,32 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"example.com/billing/internal/platform/kafkaclient"
 )
-
-// Publisher publishes past all links, for loadgen.
-type Publisher struct{ Client *kgo.Client }
-
-// PublishAll waits until the broker has answered for each record.
-func (p Publisher) PublishAll(ctx context.Context, records []kafkaclient.Record) []error {
-	errs := make([]error, len(records))
-	var wait sync.WaitGroup
-	wait.Add(len(records))
-	for i, r := range records {
-		p.Client.Produce(ctx, &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value}, func(_ *kgo.Record, err error) {
-			errs[i] = err
-			wait.Done()
-		})
-	}
-	wait.Wait()
-	return errs
-}
 
 // Records is what a topic holds now, from the given offsets or its beginning.
 func Records(ctx context.Context, brokers []string, topic string, from map[int32]int64) ([]*kgo.Record, error) {
@@ -69,12 +48,12 @@ func Records(ctx context.Context, brokers []string, topic string, from map[int32
 }
 
 // DeleteTopics deletes a topic and those that follow from it.
-func DeleteTopics(ctx context.Context, admin *kadm.Client, topic string) error {
-	topics, err := admin.ListTopics(ctx)
+func (s *Servers) DeleteTopics(ctx context.Context, topic string) error {
+	topics, err := s.Admin.ListTopics(ctx)
 	errs := []error{err}
 	for _, name := range topics.Names() {
 		if strings.HasPrefix(name, topic) {
-			_, err := admin.DeleteTopic(ctx, name)
+			_, err := s.Admin.DeleteTopic(ctx, name)
 			errs = append(errs, err)
 		}
 	}

@@ -17,10 +17,7 @@ import (
 
 // gather collects the evidence of a round at rest.
 func (s *stage) gather(ctx context.Context, events []loadgen.Event, commits []verdict.Commit, began time.Time) (c verdict.Case, err error) {
-	c = verdict.Case{Events: events, Committed: commits, Accounts: s.accounts(), Redelivery: time.Now()}
-	for _, r := range s.provider.Requests() {
-		c.Requests = append(c.Requests, verdict.Request(r))
-	}
+	c = verdict.Case{Events: events, Committed: commits, Accounts: s.accounts(), Requests: s.provider.Requests(), Redelivery: time.Now()}
 	for _, f := range s.plan.faults {
 		if at := began.Add(f.at); f.redelivers() && at.Before(c.Redelivery) {
 			c.Redelivery = at
