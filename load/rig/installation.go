@@ -27,7 +27,7 @@ type Installation struct {
 // Build builds the service into a directory.
 func Build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "billing")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "example.com/billing/cmd/billing").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "example.com/billing/cmd/billing").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the service: %w\n%s", err, out)
 	}
 	return binary, nil

@@ -47,6 +47,20 @@ func Records(ctx context.Context, brokers []string, topic string, from map[int32
 	return records, nil
 }
 
+// Stable complains of a group that is still handing partitions over, or has not so many members.
+func Stable(ctx context.Context, admin *kadm.Client, members int, groups []string) error {
+	described, err := admin.DescribeGroups(ctx, groups...)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if d := described[g]; d.State != "Stable" || len(d.Members) != members {
+			return fmt.Errorf("group %s is %s with %d members", g, d.State, len(d.Members))
+		}
+	}
+	return nil
+}
+
 // DeleteTopics deletes a topic and those that follow from it.
 func (s *Servers) DeleteTopics(ctx context.Context, topic string) error {
 	topics, err := s.Admin.ListTopics(ctx)

@@ -94,16 +94,11 @@ func (s *stage) restless(ctx context.Context) error {
 
 // unstable names a group that is still handing partitions over.
 func (s *stage) unstable(ctx context.Context) error {
+	var names []string
 	for _, g := range s.groups() {
-		described, err := s.admin.DescribeGroups(ctx, g.group)
-		if err != nil {
-			return err
-		}
-		if d := described[g.group]; d.State != "Stable" || len(d.Members) != len(s.crew) {
-			return fmt.Errorf("group %s is %s with %d members", g.group, d.State, len(d.Members))
-		}
+		names = append(names, g.group)
 	}
-	return nil
+	return rig.Stable(ctx, s.admin, len(s.crew), names)
 }
 
 // groupTopic is a group and what it reads.

@@ -11,9 +11,9 @@ import (
 
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/demo/loadgen"
-	"example.com/billing/load/rig"
 	"example.com/billing/internal/failure"
 	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/load/rig"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
