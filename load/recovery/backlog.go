@@ -47,7 +47,7 @@ func longOutage(lasts time.Duration, backlog int) func(context.Context, *scene) 
 		}
 		first, last := a.chargesSince(cured)
 		return append([]figure{
-			told("orders", fmt.Sprint(backlog)), told("requests meanwhile", fmt.Sprint(asked)), told("most of one order", fmt.Sprint(most)),
+			told("orders", fmt.Sprint(len(a.orders))), told("requests meanwhile", fmt.Sprint(asked)), told("most of one order", fmt.Sprint(most)),
 			within("first charge", first.Sub(cured), recoverWithin), told("drained", fmt.Sprintf("%.0f/s", float64(backlog)/last.Sub(first).Seconds())),
 			atMost("counted failures", a.counted, maxCounted), told("memory at the cure", rig.Megabytes(before.RSS)),
 		}, a.figures()...), err
