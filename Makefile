@@ -13,14 +13,14 @@ RUN      ?= .
 # make torture ROUNDS=1000 SEED=42; TORTURE_KAFKA and TORTURE_DATABASE_URL: docs/reliability.md
 ROUNDS   ?= 20
 SEED     ?=
-# make demo ARGS=-h
+# make demo ARGS=-h; make recovery ARGS='-outage 60m -backlog 100000'
 ARGS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test e2e lint fmt bench torture clean
+.PHONY: help demo build test e2e lint fmt bench recovery torture clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## build, then run the service, Kafka, Postgres, a provider and a shop in one process
 	@bin/billing demo $(ARGS)
@@ -47,6 +47,9 @@ fmt: ## format the code
 
 bench: ## measure against a plain loop and against the floor; prints one table
 	go run ./load/bench $(ARGS)
+
+recovery: ## measure recovery, take-over and stop under faults, and fail when a figure is missed
+	go run ./load/recovery $(ARGS)
 
 torture: ## break everything, round after round, and count lost and double charges
 	go run ./load/torture -rounds $(ROUNDS) $(if $(SEED),-seed $(SEED)) $(ARGS)

@@ -47,8 +47,8 @@ func measureIdle(ctx context.Context, l *lab, o options, r *report) (err error) 
 	}
 	from := seen[slices.IndexFunc(seen, func(s sample) bool { return s.at.Sub(seen[0].at) >= settleIn })]
 	to := seen[len(seen)-1]
-	m.CPU = (to.usage.cpu - from.usage.cpu).Seconds() / to.at.Sub(from.at).Seconds()
-	m.RSS = to.usage.rss
+	m.CPU = (to.usage.CPU - from.usage.CPU).Seconds() / to.at.Sub(from.at).Seconds()
+	m.RSS = to.usage.RSS
 	r.Idle = &m
 	say("service ready after %s, idle %.1f %% of a core", millis(m.Ready), 100*m.CPU)
 	return nil
@@ -62,14 +62,14 @@ func (t *trial) ready(ctx context.Context) (time.Duration, error) {
 	defer tick.Stop()
 	for {
 		if t.isReady(ctx) {
-			return time.Since(t.child.started), nil
+			return time.Since(t.child.Started), nil
 		}
 		select {
 		case <-tick.C:
-		case <-t.child.done:
-			return 0, errors.Join(errors.New("the service ended by itself"), t.child.failure())
+		case <-t.child.Exited():
+			return 0, errors.Join(errors.New("the service ended by itself"), t.child.Failure())
 		case <-ctx.Done():
-			return 0, fmt.Errorf("the service was not ready in time, see %s: %w", t.child.log, ctx.Err())
+			return 0, fmt.Errorf("the service was not ready in time, see %s: %w", t.child.Log, ctx.Err())
 		}
 	}
 }

@@ -4,124 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"example.com/billing/internal/demo/postgres"
-	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/load/rig"
 )
 
 // lab is what all trials share: Kafka, Postgres, the binaries, and a place for logs.
 type lab struct {
-	dir      string
-	self     string // this binary, for the children
-	billing  string // the service's
-	brokers  string
-	database string // URL of a database in which others can be made
-	kafka    *kgo.Client
-	admin    *kadm.Client
-	servers  string // what Kafka and Postgres are, for the report
-	closers  []func() error
+	*rig.Servers
+	dir     string
+	self    string // this binary, for the children
+	billing string // the service's
 }
 
 func openLab(ctx context.Context, o options) (l *lab, err error) {
-	l = &lab{brokers: os.Getenv("BENCH_KAFKA_BROKERS"), database: os.Getenv("BENCH_DATABASE_URL"), billing: o.billing}
+	l = &lab{billing: o.billing}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close(true))
 		}
 	}()
-	if l.dir, err = os.MkdirTemp("", "billing-bench-"); err != nil {
+	if l.dir, err = rig.TempDir("billing-bench-"); err != nil {
 		return l, err
 	}
 	if l.self, err = os.Executable(); err != nil {
 		return l, err
 	}
 	if slices.Contains(o.programs, "service") && l.billing == "" {
-		l.billing = filepath.Join(l.dir, "billing")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", l.billing, "./cmd/billing").CombinedOutput(); err != nil {
-			return l, fmt.Errorf("build the service: %w\n%s", err, out)
+		if l.billing, err = rig.Build(ctx, l.dir); err != nil {
+			return l, err
 		}
 	}
-	if err := l.openKafka(ctx); err != nil {
-		return l, err
-	}
-	return l, l.openPostgres(ctx)
-}
-
-func (l *lab) openKafka(ctx context.Context) error {
-	l.servers = "Kafka " + l.brokers
-	if l.brokers == "" {
-		broker, address, err := startServer(ctx, l.dir, "broker", l.self, "broker", filepath.Join(l.dir, "kafka"))
-		if err != nil {
-			return err
-		}
-		l.closers = append(l.closers, broker.stop)
-		l.brokers, l.servers = address, "embedded Kafka"
-	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(l.brokers, ",")...), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
-	if err != nil {
-		return fmt.Errorf("open Kafka: %w", err)
-	}
-	l.kafka, l.admin = client, kadm.NewClient(client)
-	l.closers = append(l.closers, func() error { client.Close(); return nil })
-	if err := client.Ping(ctx); err != nil {
-		return fmt.Errorf("reach Kafka at %s: %w", l.brokers, err)
-	}
-	return nil
-}
-
-func (l *lab) openPostgres(ctx context.Context) error {
-	if l.database == "" {
-		server, err := postgres.Start(ctx, postgres.Config{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
-		if err != nil {
-			return err
-		}
-		l.closers = append(l.closers, server.Stop)
-		l.database = server.URL
-	}
-	var version, fsync, synchronous string
-	err := l.query(ctx, `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')`, &version, &fsync, &synchronous)
-	l.servers += fmt.Sprintf(", Postgres %s (fsync %s, synchronous_commit %s)", version, fsync, synchronous)
-	return err
-}
-
-// query asks the lab's own database for one row.
-func (l *lab) query(ctx context.Context, sql string, into ...any) error {
-	conn, err := pgx.Connect(ctx, l.database)
-	if err != nil {
-		return fmt.Errorf("reach Postgres: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if len(into) == 0 {
-		_, err = conn.Exec(ctx, sql)
-		return err
-	}
-	return conn.QueryRow(ctx, sql).Scan(into...)
-}
-
-// PublishAll makes the lab the generator's publisher.
-func (l *lab) PublishAll(ctx context.Context, records []kafkaclient.Record) []error {
-	errs := make([]error, len(records))
-	var wait sync.WaitGroup
-	wait.Add(len(records))
-	for i, r := range records {
-		l.kafka.Produce(ctx, &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value}, func(_ *kgo.Record, err error) {
-			errs[i] = err
-			wait.Done()
-		})
-	}
-	wait.Wait()
-	return errs
+	l.Servers, err = rig.OpenServers(ctx, l.dir, os.Getenv("BENCH_KAFKA_BROKERS"), os.Getenv("BENCH_DATABASE_URL"), false)
+	return l, err
 }
 
 // say tells how far the run is; the table comes at the end.
@@ -129,13 +45,12 @@ func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args.
 
 // close stops what was started. After a failure the logs stay.
 func (l *lab) close(failed bool) error {
-	var errs []error
-	for _, c := range slices.Backward(l.closers) {
-		errs = append(errs, c())
+	if l.Servers != nil {
+		l.Close()
 	}
 	if failed {
 		say("the logs are kept in %s", l.dir)
-		return errors.Join(errs...)
+		return nil
 	}
-	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
+	return os.RemoveAll(l.dir)
 }

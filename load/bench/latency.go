@@ -80,7 +80,7 @@ func (t *trial) startWarm(ctx context.Context) error {
 		return err
 	}
 	if charged < warmUp {
-		return fmt.Errorf("%s charged %d of the first %d orders in a minute, see %s", t.program, charged, warmUp, t.child.log)
+		return fmt.Errorf("%s charged %d of the first %d orders in a minute, see %s", t.program, charged, warmUp, t.child.Log)
 	}
 	return nil
 }

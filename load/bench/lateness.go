@@ -49,7 +49,7 @@ func measureLateness(ctx context.Context, l *lab, o options, r *report) (err err
 	}
 	late, waiting := latenessOf(orders)
 	if waiting > 0 || len(late) < n/failEvery {
-		return fmt.Errorf("%d second attempts came, %d did not, see %s", len(late), waiting, t.child.log)
+		return fmt.Errorf("%d second attempts came, %d did not, see %s", len(late), waiting, t.child.Log)
 	}
 	r.Lateness = append(r.Lateness, spreadOf("service", late))
 	say("%d second attempts late by at least %s, p99 %s", len(late), millis(r.Lateness[0].Least), millis(r.Lateness[0].P99))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"example.com/billing/load/rig"
 )
 
 // memory is what the service holds while a backlog waits that does not fit into it.
@@ -30,7 +32,7 @@ func measureMemory(ctx context.Context, l *lab, o options, r *report) error {
 			return err
 		}
 		r.Memory = append(r.Memory, m)
-		say("service with %d in flight and a backlog of %d: peak %s", inFlight, n, megabytes(m.PeakBytes))
+		say("service with %d in flight and a backlog of %d: peak %s", inFlight, n, rig.Megabytes(m.PeakBytes))
 	}
 	return nil
 }
@@ -53,7 +55,7 @@ func oneMemory(ctx context.Context, l *lab, inFlight, n int) (m memory, err erro
 		return m, err
 	}
 	last := seen[len(seen)-1]
-	m.Charged, m.PeakBytes = last.charges.Charged, last.usage.peak
+	m.Charged, m.PeakBytes = last.charges.Charged, last.usage.Peak
 	m.Growth = meanRSS(seen[len(seen)*2/3:]) / meanRSS(seen[len(seen)/3:len(seen)*2/3])
 	if slices.ContainsFunc(seen, func(s sample) bool { return s.charges.Twice > 0 }) {
 		err = errors.New("an order was charged twice")
@@ -64,7 +66,7 @@ func oneMemory(ctx context.Context, l *lab, inFlight, n int) (m memory, err erro
 func meanRSS(seen []sample) float64 {
 	sum := 0
 	for _, s := range seen {
-		sum += s.usage.rss
+		sum += s.usage.RSS
 	}
 	return float64(sum) / float64(len(seen))
 }

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"text/tabwriter"
 	"time"
+
+	"example.com/billing/load/rig"
 )
 
 // report is what a run found.
@@ -26,7 +28,7 @@ type report struct {
 func newReport(l *lab) *report {
 	return &report{
 		Machine: fmt.Sprintf("%d cores, %s, %s/%s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
-		Servers: l.servers, At: time.Now().UTC().Truncate(time.Second),
+		Servers: l.Are, At: time.Now().UTC().Truncate(time.Second),
 	}
 }
 
@@ -48,12 +50,12 @@ func (r *report) write(w io.Writer, file string) error {
 	writeSpreads(t, fmt.Sprintf("from order to charge, %d a second", latencyRate), r.Latency)
 	writeSpreads(t, fmt.Sprintf("retry lateness, %d a second wait", latenessRate/failEvery), r.Lateness)
 	if r.Idle != nil {
-		fmt.Fprintf(t, "\nidle\tready after\tof a core\tresident\t\n\t%s\t%.1f %%\t%s\t\n", millis(r.Idle.Ready), 100*r.Idle.CPU, megabytes(r.Idle.RSS))
+		fmt.Fprintf(t, "\nidle\tready after\tof a core\tresident\t\n\t%s\t%.1f %%\t%s\t\n", millis(r.Idle.Ready), 100*r.Idle.CPU, rig.Megabytes(r.Idle.RSS))
 	}
 	if len(r.Memory) > 0 {
 		fmt.Fprint(t, "\nmemory\tbacklog\tcharged\tin flight\tpeak\tlast third / second\t\n")
 		for _, m := range r.Memory {
-			fmt.Fprintf(t, "\t%d\t%d\t%d\t%s\t%.2f\t\n", m.Backlog, m.Charged, m.InFlight, megabytes(m.PeakBytes), m.Growth)
+			fmt.Fprintf(t, "\t%d\t%d\t%d\t%s\t%.2f\t\n", m.Backlog, m.Charged, m.InFlight, rig.Megabytes(m.PeakBytes), m.Growth)
 		}
 	}
 	err := t.Flush()
@@ -73,7 +75,7 @@ func (r *report) writeThroughput(t io.Writer) {
 		floor, loop := r.find("floor", m), r.find("loop", m)
 		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%.0f\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t\n", m.Latency, m.InFlight, m.Program, m.Orders, m.PerSecond,
 			ratio(m.PerSecond, floor.PerSecond, "%.0f %%", 100), ratio(m.PerSecond, loop.PerSecond, "%.1f", 1),
-			m.CPU.Microseconds(), ratio(float64(m.CPU), float64(floor.CPU), "%.1f", 1), megabytes(m.PeakBytes),
+			m.CPU.Microseconds(), ratio(float64(m.CPU), float64(floor.CPU), "%.1f", 1), rig.Megabytes(m.PeakBytes),
 			millis(m.FirstCharge), millis(m.Stop), m.Missing, m.Twice)
 	}
 }
@@ -106,5 +108,3 @@ func ratio(a, b float64, format string, scale float64) string {
 }
 
 func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }
-
-func megabytes(bytes int) string { return fmt.Sprintf("%.0f MB", float64(bytes)/1e6) }

@@ -92,13 +92,13 @@ func oneThroughput(ctx context.Context, l *lab, program string, latency time.Dur
 	}
 	first := slices.IndexFunc(seen, func(s sample) bool { return s.charges.Charged > 0 })
 	if first < 0 {
-		return m, fmt.Errorf("%s charged nothing, see %s", program, t.child.log)
+		return m, fmt.Errorf("%s charged nothing, see %s", program, t.child.Log)
 	}
 	last := seen[len(seen)-1]
-	m.CPU = (last.usage.cpu - seen[first].usage.cpu) / time.Duration(max(1, last.charges.Charged-seen[first].charges.Charged))
+	m.CPU = (last.usage.CPU - seen[first].usage.CPU) / time.Duration(max(1, last.charges.Charged-seen[first].charges.Charged))
 	m.PerSecond = float64(after.Charged) / after.Last.Sub(after.First).Seconds()
-	m.PeakBytes = last.usage.peak
-	m.FirstCharge = after.First.Sub(t.child.started)
+	m.PeakBytes = last.usage.Peak
+	m.FirstCharge = after.First.Sub(t.child.Started)
 	m.Missing, m.Twice = n-after.Charged, after.Twice
 	return m, nil
 }

@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"example.com/billing/internal/demo/loadgen"
 	"example.com/billing/load/bench/ledger"
+	"example.com/billing/load/rig"
 )
 
 const partitions = 6
@@ -25,19 +25,18 @@ type trial struct {
 	inFlight int
 	topic    string
 	group    string
-	database string // URL
-	name     string // of the database
+	database *rig.Database
 	http     string // address of the service's HTTP server
-	provider *child
+	provider *rig.Process
 	ledger   ledger.Client
 	orders   *loadgen.Generator
-	child    *child // once started
+	child    *rig.Process // once started
 }
 
 // newTrial makes everything but the orders, and starts nothing but the provider.
 func newTrial(ctx context.Context, l *lab, program string, inFlight int, provider ...string) (t *trial, err error) {
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")[:12]
-	t = &trial{lab: l, program: program, inFlight: inFlight, topic: "bench-" + id + ".orders", group: "bench-" + id, name: "bench_" + id}
+	t = &trial{lab: l, program: program, inFlight: inFlight, topic: "bench-" + id + ".orders", group: "bench-" + id}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.close(ctx))
@@ -46,37 +45,33 @@ func newTrial(ctx context.Context, l *lab, program string, inFlight int, provide
 	if t.orders, err = loadgen.New(loadgen.Config{Topic: t.topic, Seed: 42}); err != nil {
 		return t, err
 	}
-	if t.provider, t.ledger.URL, err = startServer(ctx, l.dir, "ledger", l.self, append([]string{"ledger"}, provider...)...); err != nil {
+	if err = t.startProvider(provider); err != nil {
 		return t, err
 	}
-	if err = l.query(ctx, "CREATE DATABASE "+t.name); err != nil {
+	if t.database, err = rig.OpenDatabase(ctx, l.Database, "bench_"); err != nil {
 		return t, err
 	}
-	if t.database, err = otherDatabase(l.database, t.name); err != nil {
-		return t, err
-	}
-	if t.http, err = freeAddress(ctx); err != nil {
+	if t.http, err = rig.FreeAddress(); err != nil {
 		return t, err
 	}
 	return t, t.prepare(ctx)
 }
 
-func otherDatabase(base, name string) (string, error) {
-	u, err := url.Parse(base)
+func (t *trial) startProvider(args []string) (err error) {
+	addr, err := rig.FreeAddress()
 	if err != nil {
-		return "", errors.New("BENCH_DATABASE_URL is not a URL such as postgres://user@127.0.0.1:5432/postgres")
+		return err
 	}
-	u.Path = "/" + name
-	return u.String(), nil
+	t.ledger.URL = "http://" + addr
+	if t.provider, err = rig.Launch(t.log("ledger"), os.Environ(), t.lab.self, append([]string{"ledger", "-listen", addr}, args...)...); err != nil {
+		return err
+	}
+	return t.provider.Listens(addr)
 }
 
-func freeAddress(ctx context.Context) (string, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+// log is the file of a program of this trial.
+func (t *trial) log(program string) string {
+	return filepath.Join(t.lab.dir, t.group+"-"+program+".log")
 }
 
 // backlog publishes n orders before the program starts.
@@ -87,7 +82,7 @@ func (t *trial) backlog(ctx context.Context, n int) error {
 // sample is one look at the running program.
 type sample struct {
 	at      time.Time
-	usage   usage
+	usage   rig.Usage
 	charges ledger.Summary
 }
 
@@ -103,7 +98,7 @@ func (t *trial) watch(ctx context.Context, n int, every, limit time.Duration, se
 		if s.charges, err = t.ledger.Summary(ctx); err != nil {
 			return err
 		}
-		if s.usage, err = usageOf(t.child.cmd.Process.Pid); err == nil {
+		if s.usage, err = rig.UsageOf(t.child.PID()); err == nil {
 			see(s)
 		}
 		if s.charges.Charged >= n {
@@ -113,19 +108,21 @@ func (t *trial) watch(ctx context.Context, n int, every, limit time.Duration, se
 		case <-tick.C:
 		case <-over:
 			return nil
-		case <-t.child.done:
-			return errors.Join(fmt.Errorf("%s ended by itself", t.program), t.child.failure())
+		case <-t.child.Exited():
+			return errors.Join(fmt.Errorf("%s ended by itself", t.program), t.child.Failure())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
+// stopWithin is how long a program may take to stop before it is killed.
+const stopWithin = 20 * time.Second
+
 // stop ends the program and says how long that took. The ledger still answers.
 func (t *trial) stop() (time.Duration, error) {
-	from := time.Now()
-	err := t.child.stop()
-	return time.Since(from), err
+	took, err := t.child.Stop(stopWithin)
+	return took, errors.Join(err, t.child.Failure())
 }
 
 // close removes everything, also after a failure at any step.
@@ -133,18 +130,14 @@ func (t *trial) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	var errs []error
-	for _, c := range []*child{t.child, t.provider} {
-		if c != nil {
-			errs = append(errs, c.stop())
+	for _, p := range []*rig.Process{t.child, t.provider} {
+		if p != nil {
+			_, err := p.Stop(stopWithin)
+			errs = append(errs, err, p.Failure())
 		}
 	}
-	topics, err := t.lab.admin.ListTopics(ctx)
-	errs = append(errs, err)
-	for _, name := range topics.Names() {
-		if strings.HasPrefix(name, t.topic) {
-			_, err := t.lab.admin.DeleteTopic(ctx, name)
-			errs = append(errs, err)
-		}
+	if t.database != nil {
+		errs = append(errs, t.database.Close())
 	}
-	return errors.Join(append(errs, t.lab.query(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{t.name}.Sanitize()+" WITH (FORCE)"))...)
+	return errors.Join(append(errs, t.lab.DeleteTopics(ctx, t.topic))...)
 }

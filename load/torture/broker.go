@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"example.com/billing/internal/demo/broker"
+	"example.com/billing/load/rig"
 )
 
 // kafka is the brokers of a round.
@@ -31,101 +27,37 @@ type kafka interface {
 	close() error
 }
 
-// embeddedKafka is one broker in a child process, which can be killed; what it acknowledged is on its disk.
-type embeddedKafka struct {
-	addr string
-	dir  string
-	log  string
-	p    *process
-}
+// embeddedKafka is one broker.
+type embeddedKafka struct{ *rig.Broker }
 
-func startEmbeddedKafka(dir string) (*embeddedKafka, error) {
-	addr, err := freeAddress()
+func startEmbeddedKafka(dir string) (kafka, error) {
+	b, err := rig.StartBroker(dir)
 	if err != nil {
 		return nil, err
 	}
-	k := &embeddedKafka{addr: addr, dir: filepath.Join(dir, "kafka"), log: filepath.Join(dir, "broker.log")}
-	return k, k.restart(0)
+	return embeddedKafka{b}, nil
 }
 
-func freeAddress() (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
+func (k embeddedKafka) addresses() []string { return []string{k.Addr} }
 
-func (k *embeddedKafka) addresses() []string { return []string{k.addr} }
+func (embeddedKafka) session() int { return 3000 }
 
-func (*embeddedKafka) session() int { return 3000 }
+func (k embeddedKafka) kill(int) error { k.Kill(); return nil }
 
-func (k *embeddedKafka) kill(int) error { k.p.kill(); return nil }
+func (k embeddedKafka) restart(int) error { return k.Restart() }
 
-func (k *embeddedKafka) restart(int) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	k.p, err = launch(k.log, os.Environ(), self, "broker", k.dir, k.addr)
-	if err != nil {
-		return err
-	}
-	return k.answers()
-}
+func (k embeddedKafka) freeze(int) error { k.Freeze(); return nil }
 
-// answers waits until the broker listens.
-func (k *embeddedKafka) answers() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp4", k.addr)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the broker does not listen, see %s: %w", k.log, err)
-		case <-k.p.exited:
-			return fmt.Errorf("the broker ended at its start, see %s", k.log)
-		case <-tick.C:
-		}
-	}
-}
-
-func (k *embeddedKafka) freeze(int) error { k.p.signal(syscall.SIGSTOP); return nil }
-
-func (k *embeddedKafka) thaw(int) error { k.p.signal(syscall.SIGCONT); return nil }
+func (k embeddedKafka) thaw(int) error { k.Thaw(); return nil }
 
 // nudge restarts the broker. It never drops a member that was killed while it waited in a rebalance, and drops the others
 // that wait for it: an Apache Kafka does neither.
-func (k *embeddedKafka) nudge() (bool, error) {
-	k.p.kill()
-	return true, k.restart(0)
+func (k embeddedKafka) nudge() (bool, error) {
+	k.Kill()
+	return true, k.Restart()
 }
 
-func (k *embeddedKafka) close() error { k.p.kill(); return nil }
-
-// runBroker is the child process.
-func runBroker(ctx context.Context, dir, addr string) error {
-	_, text, err := net.SplitHostPort(addr)
-	if err != nil {
-		return err
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return err
-	}
-	b, err := broker.Start(dir, port)
-	if err != nil {
-		return err
-	}
-	<-ctx.Done()
-	b.Close()
-	return nil
-}
+func (k embeddedKafka) close() error { k.Kill(); return nil }
 
 // scriptedKafka is a cluster that a script starts and breaks: `SCRIPT brokers`, `kill N`, `restart N`, `freeze N`, `thaw N`,
 // N from 1. It is shared by all rounds and left running.
@@ -154,7 +86,7 @@ func (k *scriptedKafka) kill(n int) error { return k.run("kill", n) }
 
 // restart tries again: a script may look for the new process before it is there.
 func (k *scriptedKafka) restart(n int) error {
-	return await(context.Background(), 2*time.Minute, func() error { return k.run("restart", n) })
+	return rig.Await(context.Background(), 2*time.Minute, func() error { return k.run("restart", n) })
 }
 
 func (k *scriptedKafka) freeze(n int) error { return k.run("freeze", n) }

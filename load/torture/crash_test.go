@@ -19,12 +19,13 @@ import (
 	"example.com/billing/internal/demo/loadgen"
 	"example.com/billing/internal/demo/providersim"
 	"example.com/billing/internal/platform/crash"
+	"example.com/billing/load/rig"
 	"example.com/billing/load/torture/verdict"
 )
 
 // TestMain lets this binary be the broker, too.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == "broker" {
+	if len(os.Args) > 1 && os.Args[1] == "broker" {
 		if err := run(context.Background(), os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -85,11 +86,11 @@ func TestEachCrashPoint(t *testing.T) {
 func (c crashPoint) play(t *testing.T, binary string) {
 	s := newStage(t, binary, plan{seed: 1, instances: 1, partitions: 1, events: 1, spell: time.Millisecond, rules: c.rules})
 	i := s.crew[0]
-	healthy := i.env
-	i.env = append(i.env, "BILLING_CRASH_AT="+c.step)
+	healthy := i.Env
+	i.Env = append(i.Env, "BILLING_CRASH_AT="+c.step)
 	p, err := i.launch()
 	require.NoError(t, err)
-	require.NoError(t, await(t.Context(), 20*time.Second, func() error { _, err := i.metric(t.Context(), "go_goroutines"); return err }))
+	require.NoError(t, rig.Await(t.Context(), 20*time.Second, func() error { _, err := i.Metric(t.Context(), "go_goroutines"); return err }))
 	began := time.Now()
 	events, err := s.sell(t.Context(), began)
 	require.NoError(t, err)
@@ -99,7 +100,7 @@ func (c crashPoint) play(t *testing.T, binary string) {
 	c.awaitDeath(t, p)
 	c.checkDeath(t, s, events[0])
 
-	i.env = healthy
+	i.Env = healthy
 	require.NoError(t, s.raise(t.Context()))
 	if c.replay {
 		s.exec(t, `UPDATE dead_letters SET lease_until = now() WHERE lease_until IS NOT NULL`) // its minute is over
@@ -119,29 +120,29 @@ func newStage(t *testing.T, binary string, p plan) *stage {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
-			log, _ := os.ReadFile(s.crew[0].log)
+			log, _ := os.ReadFile(s.crew[0].Log)
 			t.Logf("%s\n%s", s.times, log)
 		}
 		require.NoError(t, s.tearDown())
 		require.NoError(t, os.RemoveAll(dir))
 	})
-	s.crew[0].env = append(s.crew[0].env, "BILLING_ADMIN_TOKENS=olga:operator:"+operatorToken)
+	s.crew[0].Env = append(s.crew[0].Env, "BILLING_ADMIN_TOKENS=olga:operator:"+operatorToken)
 	return s
 }
 
 const operatorToken = "torture-operator-token-61f0"
 
 // awaitDeath shows that the point was reached: the process is dead by SIGKILL, and only the point sends one.
-func (crashPoint) awaitDeath(t *testing.T, p *process) {
+func (crashPoint) awaitDeath(t *testing.T, p *rig.Process) {
 	select {
-	case <-p.exited:
+	case <-p.Exited():
 	case <-time.After(20 * time.Second):
-		p.kill()
+		p.Kill()
 		require.FailNow(t, "the step was not reached")
 	}
-	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	status, ok := p.Ended().Sys().(syscall.WaitStatus)
 	require.True(t, ok)
-	require.True(t, status.Signaled(), "it ended by itself: %s", p.cmd.ProcessState)
+	require.True(t, status.Signaled(), "it ended by itself: %s", p.Ended())
 	require.Equal(t, syscall.SIGKILL, status.Signal())
 }
 
@@ -152,7 +153,7 @@ func (c crashPoint) checkDeath(t *testing.T, s *stage, e loadgen.Event) {
 		var state string
 		s.query(t, &state, `SELECT state FROM charges WHERE order_id = $1`, e.OrderID)
 		require.Equal(t, c.state, state)
-		require.Equal(t, c.charges, s.provider.ledger()[e.OrderID.String()].Charges)
+		require.Equal(t, c.charges, s.accounts()[e.OrderID.String()].Charges)
 	}
 	switch {
 	case c.beside:
@@ -169,12 +170,12 @@ func (c crashPoint) checkDeath(t *testing.T, s *stage, e loadgen.Event) {
 
 func (c crashPoint) checkRest(t *testing.T, s *stage, events []loadgen.Event, began time.Time) {
 	charged := func() error {
-		if n := s.provider.ledger()[events[0].OrderID.String()].Charges; n == 0 {
+		if n := s.accounts()[events[0].OrderID.String()].Charges; n == 0 {
 			return fmt.Errorf("charged %d times", n)
 		}
 		return nil
 	}
-	require.NoError(t, await(t.Context(), restWithin, charged))
+	require.NoError(t, rig.Await(t.Context(), restWithin, charged))
 	require.NoError(t, s.awaitRest(t.Context()))
 	evidence, err := s.gather(t.Context(), events, nil, began)
 	require.NoError(t, err)
@@ -190,7 +191,7 @@ func (c crashPoint) checkRest(t *testing.T, s *stage, events []loadgen.Event, be
 
 // replay asks for it as a person does, when the letter is there. The instance may die of the question.
 func (s *stage) replay(t *testing.T, i *instance) {
-	require.NoError(t, await(t.Context(), 30*time.Second, func() error {
+	require.NoError(t, rig.Await(t.Context(), 30*time.Second, func() error {
 		var n int
 		s.query(t, &n, `SELECT count(*) FROM dead_letters`)
 		if n == 0 {
@@ -198,7 +199,7 @@ func (s *stage) replay(t *testing.T, i *instance) {
 		}
 		return nil
 	}))
-	url := "http://" + i.addr() + "/admin/dlq/" + s.ladder.DeadLetters() + "/replay"
+	url := "http://" + i.Addr() + "/admin/dlq/" + s.ladder.DeadLetters() + "/replay"
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewBufferString(`{"reason": "the provider has mended it"}`))
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+operatorToken)
@@ -219,14 +220,14 @@ func (s *stage) records(t *testing.T, topic string) []verdict.Record {
 }
 
 func (s *stage) query(t *testing.T, to any, sql string, args ...any) {
-	conn, err := pgx.Connect(t.Context(), s.database.url)
+	conn, err := pgx.Connect(t.Context(), s.database.URL)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(to))
 }
 
 func (s *stage) exec(t *testing.T, sql string) {
-	conn, err := pgx.Connect(t.Context(), s.database.url)
+	conn, err := pgx.Connect(t.Context(), s.database.URL)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	_, err = conn.Exec(t.Context(), sql)

@@ -3,56 +3,32 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"example.com/billing/load/torture/netcut"
+	"example.com/billing/load/rig"
 )
 
-// settings are the environment of an instance: ours without any BILLING_… that may be there.
-func (s *stage) settings(brokers, database, provider string) []string {
-	var env []string
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "BILLING_") && !strings.HasPrefix(e, "OTEL_") {
-			env = append(env, e)
-		}
-	}
+// settings are those that make a round short.
+func (s *stage) settings() []string {
 	var delays []string
 	for _, d := range retryDelays {
 		delays = append(delays, d.String())
 	}
-	return append(env,
-		"BILLING_KAFKA_BROKERS="+brokers, "BILLING_DATABASE_URL="+database, "BILLING_PROVIDER_URL="+provider, "BILLING_PROVIDER_TOKEN="+providerToken,
-		"BILLING_TOPIC="+s.ladder.Main(), "BILLING_GROUP="+s.group, "BILLING_RETRY_DELAYS="+strings.Join(delays, ","),
+	return []string{
+		"BILLING_PROVIDER_TOKEN=" + providerToken, "BILLING_RETRY_DELAYS=" + strings.Join(delays, ","),
 		"BILLING_PROVIDER_TIMEOUT=1s", "BILLING_LEASE=4s", fmt.Sprintf("BILLING_CONCURRENCY=%d", concurrency),
 		// How long brokers wait at a rebalance for a member that does not answer is the longest time between two polls.
-		fmt.Sprintf("BILLING_KAFKA_EXTRA=session.timeout.ms=%d,max.poll.interval.ms=%d", s.kafka.session(), maxPoll.Milliseconds()), "BILLING_HTTP_ADDR=127.0.0.1:0",
-	)
+		fmt.Sprintf("BILLING_KAFKA_EXTRA=session.timeout.ms=%d,max.poll.interval.ms=%d", s.kafka.session(), maxPoll.Milliseconds()),
+	}
 }
 
-func (s *stage) addInstance(o options, name string) (err error) {
-	i := &instance{name: name, binary: o.binary, log: filepath.Join(s.dir, name+".log"), times: s.times, changed: make(chan struct{}, 1)}
-	host, err := s.database.host()
+func (s *stage) addInstance(in rig.Installation, name string) error {
+	place, err := in.Place(name, s.dir)
 	if err != nil {
 		return err
 	}
-	if i.brokers, err = netcut.OpenCluster(s.kafka.addresses()); err != nil {
-		return err
-	}
-	if i.postgres, err = netcut.Open(host); err != nil {
-		return err
-	}
-	if i.provider, err = netcut.Open(s.provider.addr); err != nil {
-		return err
-	}
-	var brokers []string
-	for _, l := range i.brokers.Links() {
-		brokers = append(brokers, l.Addr)
-	}
-	i.env = s.settings(strings.Join(brokers, ","), s.database.through(i.postgres.Addr), "http://"+i.provider.Addr)
-	s.crew = append(s.crew, i)
+	s.crew = append(s.crew, &instance{Instance: place, times: s.times, changed: make(chan struct{}, 1)})
 	return nil
 }
 
@@ -70,7 +46,7 @@ func (s *stage) raise(ctx context.Context) error {
 	if err := s.awaitServing(ctx, 30*time.Second); err != nil {
 		return err
 	}
-	if err := awaitCalm(ctx, 40*time.Second, 12, func() error { return s.unstable(ctx) }); err != nil {
+	if err := rig.AwaitCalm(ctx, 40*time.Second, 12, func() error { return s.unstable(ctx) }); err != nil {
 		return err
 	}
 	for _, i := range s.crew {
@@ -84,13 +60,13 @@ func (s *stage) raise(ctx context.Context) error {
 
 // awaitServing waits until every instance of the crew has a process that serves.
 func (s *stage) awaitServing(ctx context.Context, within time.Duration) error {
-	return await(ctx, within, func() error {
+	return rig.Await(ctx, within, func() error {
 		for _, i := range s.crew {
-			if i.running() == nil || i.addr() == "" {
-				return fmt.Errorf("%s does not serve yet", i.name)
+			if i.running() == nil || i.Addr() == "" {
+				return fmt.Errorf("%s does not serve yet", i.Name)
 			}
-			if _, err := i.metric(ctx, "go_goroutines"); err != nil {
-				return fmt.Errorf("%s does not answer yet: %w", i.name, err)
+			if _, err := i.Metric(ctx, "go_goroutines"); err != nil {
+				return fmt.Errorf("%s does not answer yet: %w", i.Name, err)
 			}
 		}
 		return nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -12,12 +11,13 @@ import (
 
 	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/load/rig"
 	"example.com/billing/load/torture/verdict"
 )
 
 // gather collects the evidence of a round at rest.
 func (s *stage) gather(ctx context.Context, events []loadgen.Event, commits []verdict.Commit, began time.Time) (c verdict.Case, err error) {
-	c = verdict.Case{Events: events, Committed: commits, Accounts: s.provider.ledger(), Requests: s.provider.taken(), Redelivery: time.Now()}
+	c = verdict.Case{Events: events, Committed: commits, Accounts: s.accounts(), Requests: s.provider.Requests(), Redelivery: time.Now()}
 	for _, f := range s.plan.faults {
 		if at := began.Add(f.at); f.redelivers() && at.Before(c.Redelivery) {
 			c.Redelivery = at
@@ -43,40 +43,23 @@ func (s *stage) gather(ctx context.Context, events []loadgen.Event, commits []ve
 	return c, err
 }
 
+// accounts are how often money moved.
+func (s *stage) accounts() map[string]verdict.Account {
+	accounts := map[string]verdict.Account{}
+	for _, e := range s.provider.Sim.Ledger() {
+		accounts[e.Reference] = verdict.Account{Charges: e.Charges, First: e.FirstCharged, Amount: e.Amount + " " + e.Currency}
+	}
+	return accounts
+}
+
 // read is what a topic holds now, from the given offsets or its beginning.
 func (s *stage) read(ctx context.Context, topic string, from map[int32]int64) ([]verdict.Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	ends, err := s.admin.ListEndOffsets(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
-	left := map[int32]int64{}
-	start := map[int32]kgo.Offset{}
-	for p, end := range ends[topic] {
-		if end.Offset > from[p] {
-			left[p], start[p] = end.Offset, kgo.NewOffset().At(from[p])
-		}
-	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.addresses()...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: start}))
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
+	found, err := rig.Records(ctx, s.kafka.addresses(), topic, from)
 	var records []verdict.Record
-	for len(left) > 0 {
-		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			return nil, fmt.Errorf("read %s: %w", topic, err)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			records = append(records, record(r))
-			if r.Offset+1 >= left[r.Partition] {
-				delete(left, r.Partition)
-			}
-		})
+	for _, r := range found {
+		records = append(records, record(r))
 	}
-	return records, nil
+	return records, err
 }
 
 func record(r *kgo.Record) verdict.Record {
@@ -93,7 +76,7 @@ func (s *stage) readBooks(ctx context.Context) (verdict.Books, error) {
 	if err != nil {
 		return books, err
 	}
-	pool, err := pgxpool.New(ctx, s.database.url)
+	pool, err := pgxpool.New(ctx, s.database.URL)
 	if err != nil {
 		return books, err
 	}

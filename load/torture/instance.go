@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"os"
 	"sync"
 	"syscall"
 	"time"
 
-	"example.com/billing/load/torture/netcut"
+	"example.com/billing/load/rig"
 )
 
 const (
@@ -18,21 +15,14 @@ const (
 	restartPause = 300 * time.Millisecond
 )
 
-// instance is a place for one `billing serve`, with network links of its own. Its process comes and goes.
+// instance is a place whose process is kept running while it is wanted.
 type instance struct {
-	name   string
-	binary string
-	env    []string
-	log    string
-	times  *timeline
-
-	brokers  *netcut.Cluster
-	postgres *netcut.Link
-	provider *netcut.Link
+	*rig.Instance
+	times *timeline
 
 	mu      sync.Mutex
 	wanted  bool
-	p       *process
+	p       *rig.Process
 	changed chan struct{} // a token when wanted changed
 	ending  bool          // the process is ended by us
 
@@ -53,41 +43,41 @@ func (i *instance) keep(ctx context.Context) {
 			}
 			continue
 		}
-		served := len(i.served())
+		served := len(i.Served())
 		p, err := i.launch()
 		if err != nil {
-			i.times.problem("%s does not start: %v", i.name, err)
+			i.times.problem("%s does not start: %v", i.Name, err)
 			return
 		}
-		<-p.exited
+		<-p.Exited()
 		i.mu.Lock()
 		ours := i.ending
 		i.p, i.ending = nil, false
 		i.mu.Unlock()
 		if !ours {
-			i.endedByItself(p, len(i.served()) > served)
+			i.endedByItself(p, len(i.Served()) > served)
 		}
-		pause(ctx, restartPause)
+		rig.Pause(ctx, restartPause)
 	}
 }
 
-func (i *instance) endedByItself(p *process, served bool) {
+func (i *instance) endedByItself(p *rig.Process, served bool) {
 	if served {
-		i.times.problem("%s (pid %d) ended by itself: %s", i.name, p.cmd.Process.Pid, p.cmd.ProcessState)
+		i.times.problem("%s (pid %d) ended by itself: %s", i.Name, p.PID(), p.Ended())
 		return
 	}
-	i.times.note("%s could not start, is tried again", i.name)
+	i.times.note("%s could not start, is tried again", i.Name)
 }
 
-func (i *instance) launch() (*process, error) {
-	p, err := launch(i.log, i.env, i.binary, "serve")
+func (i *instance) launch() (*rig.Process, error) {
+	p, err := i.Launch()
 	if err != nil {
 		return nil, err
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.p = p
-	i.times.note("%s starts, pid %d", i.name, p.cmd.Process.Pid)
+	i.times.note("%s starts, pid %d", i.Name, p.PID())
 	return p, nil
 }
 
@@ -103,14 +93,14 @@ func (i *instance) want(on bool) {
 }
 
 // running is the process, nil when there is none.
-func (i *instance) running() *process {
+func (i *instance) running() *rig.Process {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.p
 }
 
 // take is the process, to be ended by us.
-func (i *instance) take() *process {
+func (i *instance) take() *rig.Process {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.wanted = false
@@ -121,8 +111,8 @@ func (i *instance) take() *process {
 // kill ends the process as a power cut would.
 func (i *instance) kill() {
 	if p := i.take(); p != nil {
-		p.kill()
-		i.times.note("%s killed", i.name)
+		p.Kill()
+		i.times.note("%s killed", i.Name)
 	}
 }
 
@@ -132,78 +122,25 @@ func (i *instance) stop(healthy bool) {
 	if p == nil {
 		return
 	}
-	served := i.addr() != ""
-	took, err := p.stop(stopWithin + stopSlack)
-	code := p.cmd.ProcessState.ExitCode()
-	i.times.note("%s stopped in %s, exit code %d", i.name, took.Round(time.Millisecond), code)
+	served := i.Addr() != ""
+	took, err := p.Stop(stopWithin + stopSlack)
+	code := p.Ended().ExitCode()
+	i.times.note("%s stopped in %s, exit code %d", i.Name, took.Round(time.Millisecond), code)
 	if err != nil {
-		i.times.problem("%s: %v", i.name, err)
+		i.times.problem("%s: %v", i.Name, err)
 	} else if healthy && served && code != 0 {
-		i.times.problem("%s: exit code %d at a stop with nothing broken", i.name, code)
+		i.times.problem("%s: exit code %d at a stop with nothing broken", i.Name, code)
 	}
 }
 
 func (i *instance) freeze() {
 	if p := i.running(); p != nil {
-		p.signal(syscall.SIGSTOP)
+		p.Signal(syscall.SIGSTOP)
 	}
 }
 
 func (i *instance) thaw() {
 	if p := i.running(); p != nil {
-		p.signal(syscall.SIGCONT)
+		p.Signal(syscall.SIGCONT)
 	}
-}
-
-// served are the log lines of processes that came to serve.
-func (i *instance) served() (lines []map[string]any) {
-	text, err := os.ReadFile(i.log)
-	if err != nil {
-		return nil
-	}
-	for line := range bytes.Lines(text) {
-		var l map[string]any
-		if bytes.Contains(line, []byte(`"billing serves"`)) && json.Unmarshal(line, &l) == nil {
-			lines = append(lines, l)
-		}
-	}
-	return lines
-}
-
-// addr is the HTTP address of the process that came to serve last.
-func (i *instance) addr() string {
-	lines := i.served()
-	if len(lines) == 0 {
-		return ""
-	}
-	addr, _ := lines[len(lines)-1]["http"].(string)
-	return addr
-}
-
-// links are all of the instance's, by the names that faults have.
-func (i *instance) links(to string) []*netcut.Link {
-	switch to {
-	case "broker":
-		return i.brokers.Links()
-	case "postgres":
-		return []*netcut.Link{i.postgres}
-	default:
-		return []*netcut.Link{i.provider}
-	}
-}
-
-// connections that are open through the links.
-func (i *instance) connections() (n int) {
-	for _, to := range []string{"broker", "postgres", "provider"} {
-		for _, l := range i.links(to) {
-			n += l.Connections()
-		}
-	}
-	return n
-}
-
-func (i *instance) closeLinks() {
-	i.brokers.Close()
-	i.postgres.Close()
-	i.provider.Close()
 }

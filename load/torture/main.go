@@ -11,12 +11,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
+
+	"example.com/billing/load/rig"
 )
 
 // options is what to run, and on what.
@@ -45,8 +45,8 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 3 && args[0] == "broker" {
-		return runBroker(ctx, args[1], args[2])
+	if len(args) > 0 && args[0] == "broker" {
+		return rig.RunBroker(ctx, args[1:])
 	}
 	o, err := parse(args)
 	if err != nil {
@@ -57,15 +57,12 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if o.dir == "" {
-		if o.dir, err = os.MkdirTemp("", "billing-torture-"); err != nil {
-			return err
-		}
-		if err := os.Chmod(o.dir, 0o755); err != nil { // Postgres runs as another user
+		if o.dir, err = rig.TempDir("billing-torture-"); err != nil {
 			return err
 		}
 	}
 	if o.binary == "" {
-		if o.binary, err = build(ctx, o.dir); err != nil {
+		if o.binary, err = rig.Build(ctx, o.dir); err != nil {
 			return err
 		}
 	}
@@ -98,15 +95,6 @@ func parse(args []string) (o options, err error) {
 		o.surroundings.brokers = len(k.brokers)
 	}
 	return o, nil
-}
-
-func build(ctx context.Context, dir string) (string, error) {
-	binary := filepath.Join(dir, "billing")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "example.com/billing/cmd/billing")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the service: %w: %s", err, out)
-	}
-	return binary, nil
 }
 
 // torture plays the rounds and reports each when it ends.

@@ -10,7 +10,7 @@ import (
 
 	"example.com/billing/internal/demo/loadgen"
 	"example.com/billing/internal/demo/providersim"
-	"example.com/billing/load/torture/netcut"
+	"example.com/billing/load/netcut"
 )
 
 // plan is all that a round will do. It follows from the seed and from what the surroundings can do, and from nothing else.

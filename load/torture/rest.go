@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"example.com/billing/load/torture/netcut"
+	"example.com/billing/load/rig"
 	"example.com/billing/load/torture/verdict"
 )
 
@@ -21,10 +21,8 @@ const restWithin = 75 * time.Second
 // heal undoes whatever may still be broken, and brings every instance back.
 func (s *stage) heal(ctx context.Context) error {
 	for _, i := range s.crew {
-		for _, to := range []string{"broker", "postgres", "provider"} {
-			if err := setAll(i.links(to), netcut.Fault{Kind: netcut.None}); err != nil {
-				return err
-			}
+		if err := i.Heal(); err != nil {
+			return err
 		}
 		i.thaw()
 		i.want(true)
@@ -37,7 +35,7 @@ func (s *stage) heal(ctx context.Context) error {
 // the same again a moment later.
 func (s *stage) awaitRest(ctx context.Context) error {
 	began := time.Now()
-	return awaitCalm(ctx, restWithin, 5, func() error {
+	return rig.AwaitCalm(ctx, restWithin, 5, func() error {
 		err := s.restless(ctx)
 		if err != nil && time.Since(began) > nudgeAfter && s.unstable(ctx) != nil {
 			began = time.Now()
@@ -63,7 +61,7 @@ func (s *stage) nudge() error {
 func (s *stage) restless(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if n := s.provider.sim.Summary().Inflight; n > 0 {
+	if n := s.provider.Sim.Summary().Inflight; n > 0 {
 		return fmt.Errorf("%d requests at the provider", n)
 	}
 	for _, g := range s.groups() {
@@ -96,16 +94,11 @@ func (s *stage) restless(ctx context.Context) error {
 
 // unstable names a group that is still handing partitions over.
 func (s *stage) unstable(ctx context.Context) error {
+	var names []string
 	for _, g := range s.groups() {
-		described, err := s.admin.DescribeGroups(ctx, g.group)
-		if err != nil {
-			return err
-		}
-		if d := described[g.group]; d.State != "Stable" || len(d.Members) != len(s.crew) {
-			return fmt.Errorf("group %s is %s with %d members", g.group, d.State, len(d.Members))
-		}
+		names = append(names, g.group)
 	}
-	return nil
+	return rig.Stable(ctx, s.admin, len(s.crew), names)
 }
 
 // groupTopic is a group and what it reads.
@@ -147,14 +140,14 @@ func (s *stage) watchCommits(ctx context.Context) (samples []verdict.Commit) {
 				samples = append(samples, verdict.Commit{At: time.Now(), Topic: g.topic, Next: next})
 			}
 		}
-		pause(ctx, 400*time.Millisecond)
+		rig.Pause(ctx, 400*time.Millisecond)
 	}
 	return samples
 }
 
 // booksAtRest asks the database what must be nothing at rest.
 func (s *stage) booksAtRest(ctx context.Context) (b verdict.Books, err error) {
-	conn, err := pgx.Connect(ctx, s.database.url)
+	conn, err := pgx.Connect(ctx, s.database.URL)
 	if err != nil {
 		return b, err
 	}

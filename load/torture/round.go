@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/load/rig"
 	"example.com/billing/load/torture/verdict"
 )
 
@@ -101,13 +102,13 @@ func (s *stage) stopAll(ctx context.Context) {
 		all.Go(func() {
 			i.want(false)
 			i.stop(true)
-			if err := await(ctx, 5*time.Second, func() error {
-				if n := i.connections(); n > 0 {
+			if err := rig.Await(ctx, 5*time.Second, func() error {
+				if n := i.Connections(); n > 0 {
 					return fmt.Errorf("%d connections are still open", n)
 				}
 				return nil
 			}); err != nil {
-				s.times.problem("%s has ended: %v", i.name, err)
+				s.times.problem("%s has ended: %v", i.Name, err)
 			}
 		})
 	}

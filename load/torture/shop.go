@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/load/rig"
 )
 
 // sell produces the plan's events over its spell, past all faults but the broker's, and returns them when the broker has
@@ -25,7 +26,7 @@ func (s *stage) sell(ctx context.Context, began time.Time) ([]loadgen.Event, err
 	var failed error
 	var once sync.Once
 	for n := range s.plan.events {
-		pause(ctx, time.Until(began.Add(time.Duration(n)*every)))
+		rig.Pause(ctx, time.Until(began.Add(time.Duration(n)*every)))
 		e := generator.Next()
 		events = append(events, e)
 		s.client.Produce(ctx, s.record(e, rnd), func(_ *kgo.Record, err error) {

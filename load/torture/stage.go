@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/retry"
+	"example.com/billing/load/rig"
 )
 
 // results is where the result events go. The name is fixed; on a shared cluster other rounds write there, too.
@@ -36,8 +35,8 @@ type stage struct {
 	ladder   retry.Ladder
 	group    string
 	kafka    kafka
-	database *database
-	provider *provider
+	database *rig.Database
+	provider *rig.Provider
 	crew     []*instance // those that the plan begins with
 	guest    *instance   // one that comes and goes
 	client   *kgo.Client // past all links
@@ -64,16 +63,19 @@ func setUp(ctx context.Context, o options, p plan, dir string) (s *stage, err er
 	if err := s.openServers(ctx, o); err != nil {
 		return s, err
 	}
+	in := rig.Installation{
+		Binary: o.binary, Brokers: s.kafka.addresses(), Database: s.database.URL, Provider: s.provider.Addr, Topic: name, Group: s.group, Settings: s.settings(),
+	}
 	for i := range p.instances {
-		if err := s.addInstance(o, fmt.Sprintf("billing-%d", i+1)); err != nil {
+		if err := s.addInstance(in, fmt.Sprintf("billing-%d", i+1)); err != nil {
 			return s, err
 		}
 	}
-	if err := s.addInstance(o, "guest-1"); err != nil {
+	if err := s.addInstance(in, "guest-1"); err != nil {
 		return s, err
 	}
 	s.guest, s.crew = s.crew[p.instances], s.crew[:p.instances]
-	return s, s.prepare(ctx, o.binary)
+	return s, s.prepare(ctx, in)
 }
 
 func (s *stage) openServers(ctx context.Context, o options) (err error) {
@@ -86,9 +88,9 @@ func (s *stage) openServers(ctx context.Context, o options) (err error) {
 		return err
 	}
 	if o.database != "" {
-		s.database, err = openDatabase(ctx, o.database)
+		s.database, err = rig.OpenDatabase(ctx, o.database, "torture_")
 	} else {
-		s.database, err = startDatabase(ctx, s.dir)
+		s.database, err = rig.StartDatabase(ctx, s.dir)
 	}
 	if err != nil {
 		return err
@@ -105,18 +107,13 @@ func (s *stage) openServers(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// prepare lets the service's own commands make schema and topics.
-func (s *stage) prepare(ctx context.Context, binary string) error {
-	direct := s.settings(strings.Join(s.kafka.addresses(), ","), s.database.url, "http://"+s.provider.addr)
-	for _, args := range [][]string{{"migrate", "up"}, {"topics", "apply", "--partitions", fmt.Sprint(s.plan.partitions)}} {
-		cmd := exec.CommandContext(ctx, binary, args...)
-		cmd.Env = direct
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("billing %s: %w: %s", strings.Join(args, " "), err, out)
-		}
+// prepare makes schema and topics, and notes where the results of this round begin.
+func (s *stage) prepare(ctx context.Context, in rig.Installation) error {
+	if err := in.Prepare(ctx, s.plan.partitions); err != nil {
+		return err
 	}
 	s.from = map[int32]int64{}
-	return await(ctx, 10*time.Second, func() error { // a new topic is not known to every broker at once
+	return rig.Await(ctx, 10*time.Second, func() error { // a new topic is not known to every broker at once
 		ends, err := s.admin.ListEndOffsets(ctx, results)
 		if err != nil {
 			return err
@@ -141,17 +138,17 @@ func (s *stage) tearDown() error {
 	}
 	s.keeping.Wait()
 	for _, i := range all {
-		i.closeLinks()
+		i.CloseLinks()
 	}
 	if s.client != nil {
 		s.client.Close()
 	}
 	if s.provider != nil {
-		s.provider.close()
+		s.provider.Close()
 	}
 	var errs []error
 	if s.database != nil {
-		errs = append(errs, s.database.close())
+		errs = append(errs, s.database.Close())
 	}
 	if s.kafka != nil {
 		errs = append(errs, s.kafka.close())

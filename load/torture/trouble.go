@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"example.com/billing/internal/demo/providersim"
-	"example.com/billing/load/torture/netcut"
+	"example.com/billing/load/netcut"
+	"example.com/billing/load/rig"
 )
 
 // makeTrouble plays the plan's faults, each in its time, and returns when the last one has been undone.
@@ -16,14 +17,14 @@ func (s *stage) makeTrouble(ctx context.Context, began time.Time) {
 	var all sync.WaitGroup
 	for _, f := range s.plan.faults {
 		all.Go(func() {
-			pause(ctx, time.Until(began.Add(f.at)))
+			rig.Pause(ctx, time.Until(began.Add(f.at)))
 			s.times.note("begins: %s %s", f.target, f.name())
 			undo, err := s.inflict(ctx, f)
 			if err != nil {
 				s.times.problem("the fault could not be made: %s: %v", f, err)
 				return
 			}
-			pause(ctx, f.lasts)
+			rig.Pause(ctx, f.lasts)
 			if err := undo(); err != nil {
 				s.times.problem("the fault could not be undone: %s: %v", f, err)
 				return
@@ -47,17 +48,17 @@ func (s *stage) inflict(ctx context.Context, f fault) (undo func() error, err er
 	case "broker-freeze":
 		return func() error { return s.kafka.thaw(f.number) }, s.kafka.freeze(f.number)
 	case "terminate":
-		return nothing, s.database.terminate(ctx)
+		return nothing, s.database.Terminate(ctx)
 	case "read-only":
-		return func() error { return s.database.readOnly(ctx, false) }, s.database.readOnly(ctx, true)
+		return func() error { return s.database.ReadOnly(ctx, false) }, s.database.ReadOnly(ctx, true)
 	case "crash":
-		return func() error { return s.database.start(ctx) }, s.database.crash()
+		return func() error { return s.database.Start(ctx) }, s.database.Crash()
 	case "provider":
-		return func() error { return s.provider.sim.SetMode(providersim.OK, time.Time{}) }, s.provider.sim.SetMode(providersim.Kind(f.detail), time.Time{})
+		return func() error { return s.provider.Sim.SetMode(providersim.OK, time.Time{}) }, s.provider.Sim.SetMode(providersim.Kind(f.detail), time.Time{})
 	case "network":
 		_, to, _ := strings.Cut(f.target, "/")
-		links := s.crew[f.number].links(to)
-		return func() error { return setAll(links, netcut.Fault{Kind: netcut.None}) }, setAll(links, f.net)
+		i := s.crew[f.number]
+		return func() error { return i.Break(to, netcut.Fault{Kind: netcut.None}) }, i.Break(to, f.net)
 	}
 	return nil, fmt.Errorf("nobody knows how to make %q", f.kind)
 }
@@ -77,13 +78,4 @@ func (*stage) hurtInstance(i *instance, how string) (undo func() error) {
 		i.freeze()
 		return func() error { i.thaw(); return nil }
 	}
-}
-
-func setAll(links []*netcut.Link, f netcut.Fault) error {
-	for _, l := range links {
-		if err := l.Set(f); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -2,7 +2,8 @@
 //
 // It promises a server that listens on 127.0.0.1 only, is ready in under two seconds once its binaries are cached, and
 // dies with the process that started it, even one that was killed. It never runs as root: started by root, the server
-// gets the user nobody. It is no server for real money: after a crash of the machine (not of a process) its data may be gone.
+// gets the user nobody. It is no server for real money: unless Config.Sync is set, its data may be gone after a
+// crash of the machine (not of a process).
 package postgres
 
 import (
@@ -21,6 +22,7 @@ type Config struct {
 	Dir  string       // kept between runs; empty: a temporary one, removed when the server stops
 	Port int          // 0: a free one
 	Log  *slog.Logger // nil: silent
+	Sync bool         // commits survive a crash of the machine, as in production; slower
 }
 
 // Server is a running PostgreSQL.
@@ -52,7 +54,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := start(ctx, installed, dir, cfg.Port, temporary)
+	server, err := start(ctx, installed, dir, cfg, temporary)
 	if err != nil {
 		if temporary {
 			err = errors.Join(err, os.RemoveAll(dir))
@@ -85,22 +87,22 @@ func home(dir string) (path string, temporary bool, err error) {
 	return path, temporary, nil
 }
 
-func start(ctx context.Context, installed installation, dir string, port int, temporary bool) (*Server, error) {
+func start(ctx context.Context, installed installation, dir string, cfg Config, temporary bool) (*Server, error) {
 	data := filepath.Join(dir, "data")
 	if err := unprivileged(func() error { return prepare(ctx, installed, data) }); err != nil {
 		return nil, err
 	}
-	if port == 0 {
+	if cfg.Port == 0 {
 		var err error
-		if port, err = freePort(ctx); err != nil {
+		if cfg.Port, err = freePort(ctx); err != nil {
 			return nil, err
 		}
 	}
-	p, err := launch(ctx, installed, dir, port, temporary)
+	p, err := launch(ctx, installed, dir, cfg, temporary)
 	if err != nil {
 		return nil, err
 	}
-	url := fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s?sslmode=disable", user, password, port, database)
+	url := fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s?sslmode=disable", user, password, cfg.Port, database)
 	if err := p.ready(ctx, url); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -16,11 +17,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// settings make the server small, quiet and quick. Without fsync only a crash of the whole machine can damage the data.
+// settings make the server small and quiet.
 var settings = []string{
-	"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", "shared_buffers=64MB",
-	"fsync=off", "full_page_writes=off", "max_wal_size=512MB", "log_checkpoints=off",
+	"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", "shared_buffers=64MB", "max_wal_size=512MB", "log_checkpoints=off",
 }
+
+// quick damages the data only in a crash of the whole machine.
+var quick = []string{"fsync=off", "full_page_writes=off"}
 
 // guardScript ends the server when its standard input ends, which the kernel sees to however our process dies. It must
 // outlive a Ctrl-C on the terminal.
@@ -43,10 +46,14 @@ type process struct {
 	leash  io.Closer // the guard's standard input
 }
 
-func launch(ctx context.Context, installed installation, dir string, port int, temporary bool) (*process, error) {
+func launch(ctx context.Context, installed installation, dir string, cfg Config, temporary bool) (*process, error) {
 	p := &process{exited: make(chan struct{}), data: filepath.Join(dir, "data"), log: filepath.Join(dir, "postgres.log")}
-	args := []string{"-D", p.data, "-p", strconv.Itoa(port)}
-	for _, s := range settings {
+	args := []string{"-D", p.data, "-p", strconv.Itoa(cfg.Port)}
+	all := settings
+	if !cfg.Sync {
+		all = slices.Concat(settings, quick)
+	}
+	for _, s := range all {
 		args = append(args, "-c", s)
 	}
 	// ctx bounds the start; the server outlives it. Its own process group keeps it from a Ctrl-C on the terminal.

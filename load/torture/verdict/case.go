@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/load/rig"
 )
 
 // Case is the evidence of one round, gathered at rest.
@@ -19,7 +20,7 @@ type Case struct {
 	Dead      []Record
 	Results   []Record
 	Accounts  map[string]Account // by order
-	Requests  []Request          // of charges, as they came
+	Requests  []rig.Request      // of charges, as they came
 	Committed []Commit           // sampled while the round ran
 	// Redelivery is when the first fault began after which a record may be handled again; before it a request that comes
 	// ahead of its record's due time has no excuse.
@@ -61,15 +62,6 @@ type Account struct {
 	Charges int
 	First   time.Time
 	Amount  string // of the first charge, "149.90 EUR"
-}
-
-// Request is one that the provider took, complete and in form.
-type Request struct {
-	At     time.Time
-	Order  string
-	Key    string
-	Amount string
-	Status int // 0: it got no answer
 }
 
 // Commit is a group's committed offsets on one topic at an instant.

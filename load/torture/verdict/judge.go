@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/load/rig"
 )
 
 // place is where a record of the main topic stands: its identity.
@@ -30,14 +31,14 @@ type judge struct {
 	dead     map[place][]Record
 	tiers    map[place][]Record
 	results  map[string]map[string]result // by order, by event id
-	requests map[string][]Request
+	requests map[string][]rig.Request
 }
 
 // Of judges the case.
 func Of(c Case) *Verdict {
 	j := &judge{
 		Case: c, main: map[place]Record{}, dead: map[place][]Record{}, tiers: map[place][]Record{},
-		results: map[string]map[string]result{}, requests: map[string][]Request{},
+		results: map[string]map[string]result{}, requests: map[string][]rig.Request{},
 	}
 	j.v.Records, j.v.Requests = len(c.Main), len(c.Requests)
 	for _, r := range c.Main {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/load/rig"
 )
 
 // entry is one record of an order. Records of one content are the event and its repetitions; another content is a conflict,
@@ -110,7 +111,7 @@ func (j *judge) exhausted(l Record) bool {
 // refusedLater reports whether the provider refused the order after it may have charged it: that proves nothing about the
 // charge, so the outcome stays unknown, for a person (hazard H5).
 func (j *judge) refusedLater(id string, l Record) bool {
-	asked400 := func(r Request) bool { return r.Status == 400 }
+	asked400 := func(r rig.Request) bool { return r.Status == 400 }
 	return l.header("x-error-class") == "unknown" && slices.ContainsFunc(j.requests[id], asked400)
 }
 

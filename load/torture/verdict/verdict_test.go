@@ -13,6 +13,7 @@ import (
 	"example.com/billing/internal/demo/loadgen"
 	"example.com/billing/internal/failure"
 	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/load/rig"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -34,7 +35,7 @@ func newWorld() *world {
 	w.die(w.send(w.good, "99.00", loadgen.Want{Outcome: loadgen.Dead, Reason: failure.OrderConflict, Amount: euros(9900)}), "conflict", "order_conflict", 1)
 	w.charge(w.good, "10.00 EUR", noon)
 	w.die(w.send(w.declined, "20.00", loadgen.Want{Outcome: loadgen.Charged, Amount: euros(2000)}), "declined", "declined", 1)
-	w.Requests = append(w.Requests, Request{At: noon, Order: w.declined.String(), Key: "k2", Status: 402})
+	w.Requests = append(w.Requests, rig.Request{At: noon, Order: w.declined.String(), Key: "k2", Status: 402})
 	w.tell(w.declined, "billing.charge.failed.v1")
 	w.wait(w.send(w.waited, "30.00", loadgen.Want{Outcome: loadgen.Charged, Amount: euros(3000)}), noon)
 	w.charge(w.waited, "30.00 EUR", noon.Add(2*time.Second))
@@ -73,7 +74,7 @@ func (w *world) wait(r Record, at time.Time) {
 
 func (w *world) charge(order uuid.UUID, amount string, at time.Time) {
 	w.Accounts[order.String()] = Account{Charges: 1, First: at, Amount: amount}
-	w.Requests = append(w.Requests, Request{At: at, Order: order.String(), Key: "k-" + order.String(), Status: 201})
+	w.Requests = append(w.Requests, rig.Request{At: at, Order: order.String(), Key: "k-" + order.String(), Status: 201})
 	w.tell(order, "billing.charge.succeeded.v1")
 }
 
@@ -107,7 +108,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		}, "which no record of it asked for", 0, 0},
 		{"an order that nobody sent", func(w *world) { w.Accounts[uuid.NewString()] = Account{Charges: 1} }, "nobody sent", 0, 0},
 		{"two keys", func(w *world) {
-			w.Requests = append(w.Requests, Request{At: noon, Order: w.good.String(), Key: "other"})
+			w.Requests = append(w.Requests, rig.Request{At: noon, Order: w.good.String(), Key: "other"})
 		}, "two keys", 0, 0},
 		{"an event is lost", func(w *world) { w.Results = w.Results[1:] }, "the results tell map[]", 0, 0},
 		{"two events", func(w *world) { w.tell(w.good, "billing.charge.succeeded.v1") }, "the results tell", 0, 0},
@@ -122,7 +123,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		{"changed on the way", func(w *world) { w.Tiers[0][0].Value = []byte("30.01") }, "byte for byte", 0, 0},
 		{"an origin that is none", func(w *world) { w.Tiers[0][0].Headers[1].Value = "77" }, "stands for no record", 0, 0},
 		{"early", func(w *world) {
-			w.Requests = append(w.Requests, Request{At: noon.Add(500 * time.Millisecond), Order: w.waited.String(), Key: "k-" + w.waited.String()})
+			w.Requests = append(w.Requests, rig.Request{At: noon.Add(500 * time.Millisecond), Order: w.waited.String(), Key: "k-" + w.waited.String()})
 		}, "before it was due", 0, 0},
 		{"an offset too far", func(w *world) {
 			w.Committed = []Commit{{At: noon.Add(-time.Second), Topic: "main", Next: map[int32]int64{0: 5}}}

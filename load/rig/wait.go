@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// await asks again and again until there is nothing to complain of, and returns the last complaint when time is up.
-func await(ctx context.Context, within time.Duration, complaint func() error) error {
+// Await asks again and again until there is nothing to complain of, and returns the last complaint when time is up.
+func Await(ctx context.Context, within time.Duration, complaint func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -26,10 +26,10 @@ func await(ctx context.Context, within time.Duration, complaint func() error) er
 	}
 }
 
-// awaitCalm is await until there was nothing to complain of so many times in a row.
-func awaitCalm(ctx context.Context, within time.Duration, times int, complaint func() error) error {
+// AwaitCalm is Await until there was nothing to complain of so many times in a row.
+func AwaitCalm(ctx context.Context, within time.Duration, times int, complaint func() error) error {
 	calm := 0
-	return await(ctx, within, func() error {
+	return Await(ctx, within, func() error {
 		if err := complaint(); err != nil {
 			calm = 0
 			return err
@@ -41,7 +41,8 @@ func awaitCalm(ctx context.Context, within time.Duration, times int, complaint f
 	})
 }
 
-func pause(ctx context.Context, d time.Duration) {
+// Pause waits, unless ctx ends first.
+func Pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

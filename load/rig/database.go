@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"bufio"
@@ -19,9 +19,9 @@ import (
 	"example.com/billing/internal/demo/postgres"
 )
 
-// database is the Postgres of a round: an own server, or an own database on a given one.
-type database struct {
-	url   string // of the round's database, for us
+// Database is a Postgres: an own server, or an own database on a given one.
+type Database struct {
+	URL   string // past all links
 	admin string // of another database of the server
 	name  string
 
@@ -30,8 +30,9 @@ type database struct {
 	server *postgres.Server // nil: a given one
 }
 
-func startDatabase(ctx context.Context, dir string) (*database, error) {
-	addr, err := freeAddress()
+// StartDatabase starts a server that can be crashed.
+func StartDatabase(ctx context.Context, dir string) (*Database, error) {
+	addr, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -39,20 +40,21 @@ func startDatabase(ctx context.Context, dir string) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &database{dir: filepath.Join(dir, "postgres"), name: "billing"}
+	d := &Database{dir: filepath.Join(dir, "postgres"), name: "billing"}
 	if d.port, err = strconv.Atoi(text); err != nil {
 		return nil, err
 	}
-	if err := d.start(ctx); err != nil {
+	if err := d.Start(ctx); err != nil {
 		return nil, err
 	}
-	d.url, d.admin = d.server.URL, withDatabase(d.server.URL, "postgres")
+	d.URL, d.admin = d.server.URL, withDatabase(d.server.URL, "postgres")
 	return d, nil
 }
 
-func openDatabase(ctx context.Context, admin string) (*database, error) {
-	d := &database{admin: admin, name: "torture_" + strings.ToLower(rand.Text()[:10])}
-	d.url = withDatabase(admin, d.name)
+// OpenDatabase makes a database on a server that another one of its databases gives access to. Its server cannot be crashed.
+func OpenDatabase(ctx context.Context, admin, prefix string) (*Database, error) {
+	d := &Database{admin: admin, name: prefix + strings.ToLower(rand.Text()[:10])}
+	d.URL = withDatabase(admin, d.name)
 	return d, d.exec(ctx, "CREATE DATABASE "+d.name)
 }
 
@@ -65,34 +67,16 @@ func withDatabase(address, name string) string {
 	return u.String()
 }
 
-// through is the database's URL by way of a link.
-func (d *database) through(addr string) string {
-	u, err := url.Parse(d.url)
-	if err != nil {
-		return d.url
-	}
-	u.Host = addr
-	return u.String()
-}
-
-// host is where the server listens.
-func (d *database) host() (string, error) {
-	u, err := url.Parse(d.url)
-	if err != nil {
-		return "", err
-	}
-	return u.Host, nil
-}
-
-func (d *database) start(ctx context.Context) (err error) {
+// Start starts the own server, on the data that it has.
+func (d *Database) Start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	d.server, err = postgres.Start(ctx, postgres.Config{Dir: d.dir, Port: d.port})
 	return err
 }
 
-// crash ends the server without a shutdown: the next start recovers from the log.
-func (d *database) crash() error {
+// Crash ends the server without a shutdown: the next start recovers from the log.
+func (d *Database) Crash() error {
 	pid, err := d.postmaster()
 	if err != nil {
 		return err
@@ -103,7 +87,7 @@ func (d *database) crash() error {
 	return d.server.Stop()
 }
 
-func (d *database) postmaster() (int, error) {
+func (d *Database) postmaster() (int, error) {
 	file, err := os.Open(filepath.Join(d.dir, "data", "postmaster.pid"))
 	if err != nil {
 		return 0, err
@@ -116,13 +100,13 @@ func (d *database) postmaster() (int, error) {
 	return strconv.Atoi(strings.TrimSpace(line))
 }
 
-// terminate ends all sessions of the round's database but ours.
-func (d *database) terminate(ctx context.Context) error {
+// Terminate ends all sessions of the service.
+func (d *Database) Terminate(ctx context.Context) error {
 	return d.exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'billing' AND datname = '"+d.name+"'")
 }
 
-// readOnly is what a demoted primary looks like: new sessions can only read, old ones are gone.
-func (d *database) readOnly(ctx context.Context, on bool) error {
+// ReadOnly is what a demoted primary looks like: new sessions can only read, old ones are gone.
+func (d *Database) ReadOnly(ctx context.Context, on bool) error {
 	set := "ALTER DATABASE " + d.name + " RESET default_transaction_read_only"
 	if on {
 		set = "ALTER DATABASE " + d.name + " SET default_transaction_read_only = on"
@@ -133,10 +117,10 @@ func (d *database) readOnly(ctx context.Context, on bool) error {
 	if !on {
 		return nil // the service must find out by itself
 	}
-	return d.terminate(ctx)
+	return d.Terminate(ctx)
 }
 
-func (d *database) exec(ctx context.Context, sql string) error {
+func (d *Database) exec(ctx context.Context, sql string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, d.admin)
@@ -150,7 +134,20 @@ func (d *database) exec(ctx context.Context, sql string) error {
 	return nil
 }
 
-func (d *database) close() error {
+// describePostgres is what a reader of figures must know of a server.
+func describePostgres(ctx context.Context, address string) (string, error) {
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		return "", fmt.Errorf("connect to Postgres: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var version, fsync, synchronous string
+	err = conn.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&version, &fsync, &synchronous)
+	return fmt.Sprintf("Postgres %s (fsync %s, synchronous_commit %s)", version, fsync, synchronous), err
+}
+
+// Close stops the own server, or drops the database.
+func (d *Database) Close() error {
 	if d.server != nil {
 		return d.server.Stop()
 	}
