@@ -11,8 +11,8 @@ import (
 //
 // "In a row" is said of attempts that follow each other. When 256 are under way and three in ten fail, five end in a row
 // by chance every 600 attempts, some times a second, and that is no outage. So a failure weighs fully only if its attempt
-// began after the last answer; those that were under way then weigh a quarter. An outage that makes all of them hang
-// until they time out is still found by the first twenty.
+// began after the last answer; those that were under way then weigh half. Ten of them end in a row at that rate every
+// 170,000 attempts, and an outage that makes all of them hang until they time out is still found by the first ten.
 //
 // Any answer ends the run, also that of an attempt which began before it. To leave those out, as suspects and releases do,
 // was tried in the simulation of breaker_test.go: where failures come faster than successes all successes began before the
@@ -22,7 +22,7 @@ type breaker struct {
 	run      int
 	pair     time.Duration
 	orders   map[string]bool
-	weight   int // of the run, in quarters
+	weight   int // of the run, in halves
 	first    time.Time
 	answered time.Time // when the last answer came
 }
@@ -32,14 +32,14 @@ func (b *breaker) failed(order string, began, now time.Time) bool {
 	if b.orders == nil {
 		b.orders, b.weight, b.first = map[string]bool{}, 0, now
 	}
-	if b.weight < 4*b.run && !b.orders[order] {
+	if b.weight < 2*b.run && !b.orders[order] {
 		b.orders[order] = true
 		b.weight++
 		if !began.Before(b.answered) {
-			b.weight += 3
+			b.weight++
 		}
 	}
-	return b.weight >= 4*b.run || now.Sub(b.first) >= b.pair
+	return b.weight >= 2*b.run || now.Sub(b.first) >= b.pair
 }
 
 func (b *breaker) reset(now time.Time) { b.orders, b.answered = nil, now }

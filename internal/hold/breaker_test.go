@@ -45,8 +45,8 @@ func TestTwoFailuresFarApartAreAnOutageAtLowVolume(t *testing.T) { // H20
 	require.Equal(t, failure.OfSystem, fail(l, "b", failure.ProviderTimeout))
 }
 
-// What was under way when an answer came weighs a quarter: of a hundred requests that hang from one moment on, the first
-// twenty open the breaker.
+// What was under way when an answer came weighs half: of a hundred requests that hang from one moment on, the first ten
+// open the breaker.
 func TestFailuresThatWereUnderWayAtTheLastAnswerWeighLess(t *testing.T) {
 	l, now := newTestLine(t, failure.Hold)
 	before := *now
@@ -56,10 +56,10 @@ func TestFailuresThatWereUnderWayAtTheLastAnswerWeighLess(t *testing.T) {
 		return l.Judge(fmt.Sprint(i), failure.New(failure.ProviderTimeout, "test"), before, false)
 	}
 	*now = now.Add(time.Second)
-	for i := range 19 {
+	for i := range 9 {
 		require.Equal(t, failure.OfDependency, timeOut(i))
 	}
-	require.Equal(t, failure.OfSystem, timeOut(19))
+	require.Equal(t, failure.OfSystem, timeOut(9))
 }
 
 // traffic is a stream of attempts, so many under way at a time, judged as they end.
