@@ -20,7 +20,7 @@ import (
 func observeHandler(m *telemetry.Metrics, l retry.Ladder, handle kafkaclient.Handler) kafkaclient.Handler {
 	return func(ctx context.Context, msg kafkaclient.Message) error {
 		began := time.Now()
-		if msg.Tries == 0 {
+		if msg.Tries == 0 && msg.Topic != l.Main() {
 			if due := l.Open(msg, began).NotBefore; !due.IsZero() {
 				m.RetryLateness.WithLabelValues(msg.Topic).Observe(began.Sub(due).Seconds())
 			}

@@ -102,7 +102,9 @@ func (h headers) claim() (c Claim) {
 		c.Topic, c.Part, c.Offset, c.Time = topic, int32(part), offset, h.millis(HeaderOriginalTimestamp)
 	}
 	c.FirstFailure = h.millis(HeaderFirstFailureAt)
-	c.ReplayID, _ = uuid.Parse(h.single(HeaderReplayID))
+	if id := h.single(HeaderReplayID); id != "" {
+		c.ReplayID, _ = uuid.Parse(id)
+	}
 	return c
 }
 
@@ -185,9 +187,12 @@ func foreign(all []kafkaclient.Header) []kafkaclient.Header {
 type headers map[string][]string
 
 func headersOf(m kafkaclient.Message) headers {
-	hs := headers{}
+	var hs headers
 	for _, h := range m.Headers {
 		if Ours(h.Key) && len(h.Value) <= maxErrorText {
+			if hs == nil {
+				hs = headers{}
+			}
 			hs[h.Key] = append(hs[h.Key], string(h.Value))
 		}
 	}
@@ -203,7 +208,11 @@ func (h headers) single(key string) string {
 
 // number is a decimal from 0 to high.
 func (h headers) number(key string, high int64) (int64, bool) {
-	n, err := strconv.ParseInt(h.single(key), 10, 64)
+	text := h.single(key)
+	if text == "" { // nearly always: an error would cost an allocation
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && n >= 0 && n <= high
 }
 
