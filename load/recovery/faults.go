@@ -50,9 +50,9 @@ func link(to string, k netcut.Kind) func(context.Context, *scene, *member, bool)
 
 const (
 	recoverWithin = 2 * time.Second
-	// maxCounted is what may fail before the breaker opens: at most twenty in a run, which a success that was still under
-	// way begins anew.
-	maxCounted = 40
+	// maxCounted is what may fail before the breaker opens: at most ten in a run, which a success that was still under way
+	// begins anew.
+	maxCounted = 20
 )
 
 // cured breaks and cures while orders keep coming.
