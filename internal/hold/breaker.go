@@ -61,8 +61,16 @@ const suspectTTL = 10 * time.Minute
 
 // judge says what the failure is: of a moment at first, the message's own once another order was answered since, and
 // everyone's when another order fails alike, or when this one fails again and there was no other.
+//
+// What fails while the line is held belongs to that outage. It neither begins a suspicion nor confirms one: an order that
+// probed in one outage and meets the next one is not the culprit of either (torture, seed 21029). Nor does a failure for
+// one reason confirm a suspicion for another.
 func (s *suspects) judge(order string, r failure.Reason, now time.Time, held bool) failure.Fault {
+	if held {
+		return failure.OfSystem
+	}
 	first, known := s.since[order]
+	known = known && first.reason == r
 	if known && s.answered.After(first.at) {
 		delete(s.since, order)
 		return failure.OfMessage
@@ -78,7 +86,7 @@ func (s *suspects) judge(order string, r failure.Reason, now time.Time, held boo
 	if !known && len(s.since) < maxSuspects {
 		s.since[order] = suspicion{r, now}
 	}
-	if held || known || others {
+	if known || others {
 		return failure.OfSystem
 	}
 	return failure.OfMoment

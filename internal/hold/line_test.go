@@ -67,6 +67,42 @@ func TestFirstSuspect(t *testing.T) { // H10
 	})
 }
 
+// An order probes in one outage, and meets the next one before it was charged (torture, seed 21029).
+func TestAnOrderThatMeetsTwoOutagesIsNoCulprit(t *testing.T) {
+	for name, second := range map[string]failure.Reason{"of another kind": failure.ProviderUnauthorized, "of the same kind": failure.ProviderMisaddressed} {
+		t.Run(name, func(t *testing.T) {
+			l, now := newTestLine(t, failure.Hold)
+			tick := func() { *now = now.Add(10 * time.Millisecond) }
+			fail(l, "a", failure.ProviderMisaddressed)
+			tick()
+			fail(l, "b", failure.ProviderMisaddressed)
+			tick()
+			require.Equal(t, failure.OfSystem, fail(l, "probe", failure.ProviderMisaddressed))
+			tick()
+			charge(l, "c")
+			require.Empty(t, held(l))
+			tick()
+			require.NotEqual(t, failure.OfMessage, fail(l, "probe", second), "the first to meet it")
+			tick()
+			fail(l, "d", second)
+			require.Equal(t, second, held(l))
+			require.Equal(t, failure.OfSystem, fail(l, "a", second), "a suspect of the first one, while the second lasts")
+		})
+	}
+}
+
+// A refusal of one kind says nothing about an earlier one of another kind.
+func TestASuspicionIsOfOneKind(t *testing.T) {
+	l, now := newTestLine(t, failure.Hold)
+	fail(l, "a", failure.ProviderMisaddressed)
+	*now = now.Add(time.Second)
+	charge(l, "b")
+	require.Equal(t, failure.OfMoment, fail(l, "a", failure.ProviderUnauthorized))
+	*now = now.Add(time.Second)
+	charge(l, "c")
+	require.Equal(t, failure.OfMessage, fail(l, "a", failure.ProviderUnauthorized))
+}
+
 // An outage begins while requests are under way: their success says nothing about it (torture, seed 1032).
 func TestASuccessThatBeganBeforeProvesNothing(t *testing.T) {
 	l, now := newTestLine(t, failure.Hold)
