@@ -33,7 +33,9 @@ func (c *Consumer) assign(ctx context.Context, tps []kafka.TopicPartition) error
 		}
 		return c.client.Resume(at) // a pause outlives a revocation in the client
 	}
-	c.cfg.Log.Warn("committed offsets not read yet, the partitions wait for them", "topic", c.cfg.Topic, "error", failed)
+	if ctx.Err() == nil { // else nobody will wait
+		c.cfg.Log.Warn("committed offsets not read yet, the partitions wait for them", "topic", c.cfg.Topic, "error", failed)
+	}
 	c.mu.Lock()
 	for _, p := range ps {
 		p.paused = unplaced
