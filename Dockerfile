@@ -9,8 +9,8 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 ARG VERSION=dev
 ARG COMMIT=unknown
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=1 go build -trimpath -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" -o /out/billing ./cmd/billing
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/cache \
+    GOCACHE=/go/cache CGO_ENABLED=1 go build -trimpath -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" -o /out/billing ./cmd/billing
 
 # Debian rather than distroless: compose's health checks need a shell, see docker-compose.yml.
 FROM debian:bookworm-slim

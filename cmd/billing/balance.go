@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 
 	"github.com/google/uuid"
@@ -20,7 +18,7 @@ type balanceReport struct {
 }
 
 func newBalanceCommand() *cobra.Command {
-	var output string
+	var output format
 	cmd := &cobra.Command{
 		Use: "balance", Short: "Check that every record of the main topic ended in exactly one way; exit code 3 if not", Args: cobra.NoArgs,
 		Long: "balance reads the database at one instant and changes nothing: what it says is exact while the service runs. It counts for each\n" +
@@ -28,9 +26,6 @@ func newBalanceCommand() *cobra.Command {
 			"its event; an outcome that nobody will look up. It reads all charges four times.",
 		Example: "  billing balance\n  BILLING_TOPIC=orders.confirmed billing balance -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "table" && output != "json" {
-				return &usageError{[]string{fmt.Sprintf("-o %q is not table or json", output)}}
-			}
 			cfg, err := loadConfig(needsDatabase)
 			if err != nil {
 				return err
@@ -39,7 +34,7 @@ func newBalanceCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := report.show(cmd.OutOrStdout(), output); err != nil {
+			if err := output.show(cmd.OutOrStdout(), report, report.print); err != nil {
 				return err
 			}
 			if len(report.Flaws) > 0 {
@@ -48,17 +43,17 @@ func newBalanceCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	output.flag(cmd.Flags())
 	return cmd
 }
 
 func checkBalance(cmd *cobra.Command, cfg Config) (report balanceReport, err error) {
 	ctx := cmd.Context()
-	store, closeStore, err := openStore(ctx, cfg, slog.New(slog.DiscardHandler))
+	store, pool, err := openStore(ctx, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return report, err
 	}
-	defer closeStore()
+	defer pool.Close()
 	known, err := store.KnownTopic(ctx, cfg.Topic)
 	if err != nil {
 		return report, err
@@ -68,14 +63,4 @@ func checkBalance(cmd *cobra.Command, cfg Config) (report balanceReport, err err
 	}
 	books, err := store.CheckBooks(ctx, known)
 	return balanceReport{cfg.Topic, known, books}, err
-}
-
-// show writes the report as JSON for scripts, as a table for people.
-func (r balanceReport) show(w io.Writer, output string) error {
-	if output == "json" {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	}
-	return r.print(w)
 }

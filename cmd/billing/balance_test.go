@@ -22,7 +22,7 @@ func TestPrintBalance(t *testing.T) {
 		Total: pgstore.Balance{Taken: 1007, Charged: 997, Duplicate: 4, Waiting: 3, Dead: 2, Resolved: 1},
 	}}
 	var out bytes.Buffer
-	require.NoError(t, report.show(&out, "table"))
+	require.NoError(t, report.print(&out))
 	require.Equal(t, `orders.confirmed at 2026-01-02T03:04:05Z
   partition  taken  charged  duplicate  waiting  dead  dropped  resolved  difference
           0   1000      990          4        3     2        0         1           0
@@ -31,11 +31,12 @@ func TestPrintBalance(t *testing.T) {
 even: every record that was taken ended in exactly one way
 `, out.String())
 	out.Reset()
-	require.NoError(t, report.show(&out, "json"))
-	var asJSON map[string]any
-	require.NoError(t, json.Unmarshal(out.Bytes(), &asJSON))
-	require.Equal(t, []any{"orders.confirmed", []any{}, 990.0}, []any{asJSON["topic"], asJSON["flaws"],
-		asJSON["partitions"].(map[string]any)["0"].(map[string]any)["charged"]}) //nolint:forcetypeassert // a panic fails the test
+	output := asJSON
+	require.NoError(t, output.show(&out, report, report.print))
+	var read map[string]any
+	require.NoError(t, json.Unmarshal(out.Bytes(), &read))
+	require.Equal(t, []any{"orders.confirmed", []any{}, 990.0}, []any{read["topic"], read["flaws"],
+		read["partitions"].(map[string]any)["0"].(map[string]any)["charged"]}) //nolint:forcetypeassert // a panic fails the test
 }
 
 func TestPrintFlaws(t *testing.T) {

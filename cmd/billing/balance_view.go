@@ -51,8 +51,8 @@ func (r balanceReport) print(w io.Writer) error {
 
 func (r balanceReport) printFlaws(w io.Writer) error {
 	fmt.Fprintln(w)
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "FLAW\tPARTITION\tRECORDS\tOFFSETS\tORDER")
+	table := newTable(w)
+	table.row("FLAW", "PARTITION", "RECORDS", "OFFSETS", "ORDER")
 	kinds := map[pgstore.FlawKind]int{}
 	for _, f := range r.Flaws {
 		kinds[f.Kind]++
@@ -66,7 +66,7 @@ func (r balanceReport) printFlaws(w io.Writer) error {
 		if f.OrderID != nil {
 			order = f.OrderID.String()
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", f.Kind, partition, records, offsets(f), order)
+		table.row(string(f.Kind), partition, records, offsets(f), order)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -134,11 +134,11 @@ balance of %s, records taken from the topic
 
 func (d *demo) balance(ctx context.Context) (pgstore.Balance, error) {
 	log := slog.New(slog.DiscardHandler)
-	store, closeStore, err := openStore(ctx, d.cfg, log)
+	store, pool, err := openStore(ctx, d.cfg, log)
 	if err != nil {
 		return pgstore.Balance{}, err
 	}
-	defer closeStore()
+	defer pool.Close()
 	reader, topics, err := openTopics(ctx, d.cfg, d.cfg.ladder(), log)
 	if err != nil {
 		return pgstore.Balance{}, err

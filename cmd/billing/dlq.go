@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -64,7 +65,7 @@ func newDLQListCommand(client *dlqClient) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return client.show(cmd, raw, func(w io.Writer) error { return page.print(w, topic) })
+			return client.output.show(cmd.OutOrStdout(), json.RawMessage(raw), func(w io.Writer) error { return page.print(w, topic) })
 		})
 	}
 	return cmd
@@ -85,7 +86,7 @@ func newDLQShowCommand(client *dlqClient) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return client.show(cmd, raw, letter.print)
+				return client.output.show(cmd.OutOrStdout(), json.RawMessage(raw), letter.print)
 			})
 		},
 	}
@@ -157,7 +158,7 @@ func (r *dlqReplay) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		return r.client.show(cmd, raw, res.print)
+		return r.client.output.show(cmd.OutOrStdout(), json.RawMessage(raw), res.print)
 	})
 }
 

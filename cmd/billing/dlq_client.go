@@ -18,15 +18,15 @@ import (
 
 // dlqClient calls the admin API.
 type dlqClient struct {
-	url, token, topic, output string
-	json                      bool
+	url, token, topic string
+	output            format
 }
 
 func (c *dlqClient) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.url, "url", "", "address of the service (default: BILLING_ADMIN_URL, else http://127.0.0.1:8080)")
 	f.StringVar(&c.token, "token", "", "bearer token (default: BILLING_ADMIN_TOKEN or BILLING_ADMIN_TOKEN_FILE)")
 	f.StringVar(&c.topic, "topic", "", "dead-letter topic (default: the only one)")
-	f.StringVarP(&c.output, "output", "o", "table", "table or json")
+	c.output.flag(f)
 }
 
 // run completes the settings and does the work on the topic.
@@ -54,10 +54,6 @@ func (c *dlqClient) run(cmd *cobra.Command, work func(ctx context.Context, topic
 }
 
 func (c *dlqClient) complete() error {
-	if c.output != "table" && c.output != "json" {
-		return dlqUsage(fmt.Sprintf("-o %q: want table or json", c.output))
-	}
-	c.json = c.output == "json"
 	for _, u := range []string{os.Getenv("BILLING_ADMIN_URL"), "http://127.0.0.1:8080"} {
 		if c.url == "" {
 			c.url = u
@@ -129,13 +125,4 @@ func refusal(method, path string, status int, text []byte) error {
 		p.Detail = "there is no admin API at this address; it exists only when BILLING_ADMIN_TOKENS is set"
 	}
 	return fmt.Errorf("%s %s: %d: %s (request %s)", method, path, status, printable(p.Detail), printable(p.RequestID))
-}
-
-// show writes the answer as JSON for scripts, as a table for people.
-func (c *dlqClient) show(cmd *cobra.Command, raw []byte, table func(io.Writer) error) error {
-	if !c.json {
-		return table(cmd.OutOrStdout())
-	}
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(printableJSON(raw)))
-	return err
 }

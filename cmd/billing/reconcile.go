@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,10 +12,8 @@ import (
 
 	"example.com/billing/internal/billing/httpprovider"
 	"example.com/billing/internal/billing/pgstore"
-	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/internal/platform/telemetry"
 	"example.com/billing/internal/reconcile"
-	"example.com/billing/migrations"
 )
 
 // needsProvider is what the reconciler works with. It reads no topic.
@@ -36,7 +33,7 @@ type reconcileFlags struct {
 	unknownOnly, rangeOnly bool
 	resume                 bool
 	sample                 int
-	output                 string
+	output                 format
 }
 
 func newReconcileCommand() *cobra.Command {
@@ -62,7 +59,7 @@ func newReconcileCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.rangeOnly, "range-only", false, "compare the range, do not work through unknown outcomes first")
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "take up the last comparison where it was interrupted")
 	cmd.Flags().IntVar(&f.sample, "sample", 1000, "orders with more than one claim that are looked up in full")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "table or json")
+	f.output.flag(cmd.Flags())
 	return cmd
 }
 
@@ -89,9 +86,6 @@ func (f *reconcileFlags) request(latest time.Time) (reconcile.Request, error) {
 		problems = append(problems, "--from is not before --to")
 	case len(problems) == 0 && !q.From.Before(latest):
 		problems = append(problems, fmt.Sprintf("charges made after %s may still be on their way and are not compared yet", latest.Format(time.RFC3339)))
-	}
-	if f.output != "table" && f.output != "json" {
-		problems = append(problems, fmt.Sprintf("-o %q is not table or json", f.output))
 	}
 	if f.sample < 0 {
 		problems = append(problems, "--sample is negative")
@@ -122,7 +116,7 @@ func (f *reconcileFlags) run(cmd *cobra.Command, cfg Config) error {
 	defer closeAll()
 	report, err := r.Run(ctx, q)
 	progress.end()
-	if shown := f.show(cmd.OutOrStdout(), report); err == nil {
+	if shown := f.output.show(cmd.OutOrStdout(), report, func(w io.Writer) error { return printReport(w, report) }); err == nil {
 		err = shown
 	}
 	switch {
@@ -147,7 +141,7 @@ func reconcileLog(w io.Writer, cfg Config) (*slog.Logger, error) {
 }
 
 func openReconciler(ctx context.Context, cfg Config, log *slog.Logger, rc reconcile.Config) (_ *reconcile.Reconciler, closeAll func(), err error) {
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseMaxConns})
+	store, pool, err := openStore(ctx, cfg, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -156,15 +150,6 @@ func openReconciler(ctx context.Context, cfg Config, log *slog.Logger, rc reconc
 			pool.Close()
 		}
 	}()
-	if err := postgres.CheckSchema(ctx, pool, migrations.Files); err != nil {
-		return nil, nil, err
-	}
-	store, err := pgstore.New(pgstore.Config{
-		Pool: pool, Environment: cfg.Environment, Account: cfg.ProviderAccount, Lease: cfg.Lease, ProviderTimeout: cfg.ProviderTimeout, Clock: time.Now, Log: log,
-	})
-	if err != nil {
-		return nil, nil, err
-	}
 	// Another account would not know our charges, and all of them would look as if they had never been made (hazard H6).
 	if err := store.Pin(ctx, pgstore.Installation{Environment: cfg.Environment, Account: cfg.ProviderAccount, Group: cfg.Group}); err != nil {
 		return nil, nil, err
@@ -175,14 +160,4 @@ func openReconciler(ctx context.Context, cfg Config, log *slog.Logger, rc reconc
 	}
 	r, err := reconcile.New(rc, store, pool, provider)
 	return r, func() { provider.Close(); pool.Close() }, err
-}
-
-// show writes the report as JSON for scripts, as a table for people.
-func (f *reconcileFlags) show(w io.Writer, report reconcile.Report) error {
-	if f.output == "json" {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
-	}
-	return printReport(w, report)
 }

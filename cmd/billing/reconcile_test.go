@@ -44,12 +44,8 @@ func TestReconcileRequest(t *testing.T) {
 		"--unknown-only": {unknownOnly: true, from: "2026-01-02T00:00:00Z"},
 		"goes with no":   {unknownOnly: true, rangeOnly: true},
 		"--resume":       {resume: true, to: "2026-01-02T00:00:00Z"},
-		"table or json":  {output: "xml"},
 		"--sample":       {sample: -1},
 	} {
-		if f.output == "" {
-			f.output = "table"
-		}
 		_, err := f.request(latest)
 		require.ErrorContains(t, err, problem)
 		require.Equal(t, exitUsage, exitCode(err))

@@ -14,9 +14,7 @@ import (
 
 	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/platform/kafkaclient"
-	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/internal/retry"
-	"example.com/billing/migrations"
 )
 
 // resultTopic is where the result events go.
@@ -169,11 +167,11 @@ func newTopicsAcceptCommand() *cobra.Command {
 				return err
 			}
 			defer reader.Close()
-			store, closeStore, err := openStore(cmd.Context(), cfg, log)
+			store, pool, err := openStore(cmd.Context(), cfg, log)
 			if err != nil {
 				return err
 			}
-			defer closeStore()
+			defer pool.Close()
 			return acceptTopics(cmd, cfg, reader.Admin, store, ids)
 		},
 	}
@@ -208,23 +206,4 @@ func acceptTopics(cmd *cobra.Command, cfg Config, admin *kafkaclient.Admin, stor
 		fmt.Fprintln(cmd.OutOrStdout(), "accepted", name)
 	}
 	return nil
-}
-
-// openStore is the store for commands, which neither claim nor settle.
-func openStore(ctx context.Context, cfg Config, log *slog.Logger) (*pgstore.Store, func(), error) {
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseMaxConns})
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err := pgstore.New(pgstore.Config{
-		Pool: pool, Environment: cfg.Environment, Account: cfg.ProviderAccount, Lease: cfg.Lease, ProviderTimeout: cfg.ProviderTimeout, Clock: time.Now, Log: log,
-	})
-	if err == nil {
-		err = postgres.CheckSchema(ctx, pool, migrations.Files)
-	}
-	if err != nil {
-		pool.Close()
-		return nil, nil, err
-	}
-	return store, pool.Close, nil
 }

@@ -20,7 +20,7 @@ var rooms = map[string][]string{
 	"internal/orders": {
 		"internal/billing", "internal/failure", "internal/retry", "internal/hold", "internal/platform/kafkaclient",
 	},
-	"internal/outbox": {"internal/platform/crash", "internal/billing", "internal/failure", "internal/platform/kafkaclient"},
+	"internal/outbox": {"internal/platform/crash", "internal/billing", "internal/failure", "internal/platform/kafkaclient", "internal/platform/postgres"},
 	"internal/audit":  nil,
 	"internal/fleet":  {"internal/audit", "internal/failure"},
 	"internal/reconcile": {
@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 	},
 	"internal/deadletter": {
 		"internal/platform/crash", "internal/audit", "internal/proof", "internal/retry", "internal/billing", "internal/failure", "internal/platform/kafkaclient",
+		"internal/platform/postgres",
 	},
 	"internal/admin": {
 		"internal/deadletter", "internal/audit", "internal/fleet", "internal/retry", "internal/billing", "internal/failure",

@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
+
+	"example.com/billing/internal/platform/postgres"
 )
 
 const (
@@ -77,22 +79,15 @@ func (l *lease) renew(ctx context.Context) error {
 // earlier than the database's, never later.
 func (l *lease) take(ctx context.Context) (ok bool, err error) {
 	until := time.Now().Add(leaseFor)
-	tag, err := l.pool.Exec(ctx, `
-		INSERT INTO leases AS l (name, owner, expires_at) VALUES ($1, $2, now() + $3::interval)
-		ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
-		 WHERE l.owner = excluded.owner OR l.expires_at < now()`, l.name, l.owner, leaseFor)
-	if err != nil {
-		return false, fmt.Errorf("lease %s: %w", l.name, err)
-	}
-	if ok = tag.RowsAffected() == 1; ok {
+	if ok, err = postgres.TakeLease(ctx, l.pool, l.name, l.owner, leaseFor); ok {
 		l.until.Store(&until)
 	}
-	return ok, nil
+	return ok, err
 }
 
 // giveBack lets the next one take over at once.
 func (l *lease) giveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_, _ = l.pool.Exec(ctx, `DELETE FROM leases WHERE name = $1 AND owner = $2`, l.name, l.owner) // else it ends by itself
+	_ = postgres.GiveLeaseBack(ctx, l.pool, l.name, l.owner) // else it ends by itself
 }

@@ -10,14 +10,12 @@ import (
 
 	"example.com/billing/load/bench/ledger"
 	"example.com/billing/load/bench/peers"
-	"example.com/billing/load/rig"
 )
 
-// children are what this program is when it has started itself.
+// children are what this program is when it has started itself, beside the broker.
 var children = map[string]func(context.Context, []string) error{
 	"loop":   func(ctx context.Context, _ []string) error { return runPeer(ctx, peers.Loop) },
 	"floor":  func(ctx context.Context, _ []string) error { return runPeer(ctx, peers.Floor) },
-	"broker": rig.RunBroker,
 	"ledger": runLedger,
 }
 

@@ -12,12 +12,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"example.com/billing/load/rig"
 )
 
 // options is what a run measures.
@@ -38,28 +38,16 @@ var (
 )
 
 func main() {
-	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, restore) // a second signal ends the process at once
-	if len(os.Args) > 1 && children[os.Args[1]] != nil {
-		exit(children[os.Args[1]](ctx, os.Args[2:]))
-	}
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
-	exit(run(ctx, o))
-}
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	rig.Main("bench", func(ctx context.Context, args []string) error {
+		if len(args) > 0 && children[args[0]] != nil {
+			return children[args[0]](ctx, args[1:])
+		}
+		o, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return run(ctx, o)
+	})
 }
 
 func parse(args []string) (options, error) {

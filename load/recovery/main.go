@@ -12,9 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"example.com/billing/internal/demo/providersim"
@@ -32,20 +30,9 @@ type options struct {
 	database string
 }
 
-func main() {
-	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, restore) // a second signal ends the process at once
-	err := run(ctx, os.Args[1:])
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "recovery:", err)
-		os.Exit(1)
-	}
-}
+func main() { rig.Main("recovery", run) }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == "broker" {
-		return rig.RunBroker(ctx, args[1:])
-	}
 	o, err := parse(args)
 	if err != nil {
 		return err

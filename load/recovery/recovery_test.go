@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,17 +13,7 @@ import (
 	"example.com/billing/load/rig"
 )
 
-// TestMain lets this binary be the broker, too.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "broker" {
-		if err := run(context.Background(), os.Args[1:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { rig.TestMain(m) }
 
 // The shortest outage, so that the program does not rot. How fast this machine is, is not asked here.
 func TestAnOutageIsMeasured(t *testing.T) {

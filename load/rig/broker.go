@@ -23,7 +23,7 @@ type Broker struct {
 	p   *Process
 }
 
-// StartBroker starts this program again as the broker: its main must pass what follows the argument `broker` on to RunBroker.
+// StartBroker starts this program again as the broker, which Main sees to.
 func StartBroker(dir string) (*Broker, error) {
 	addr, err := FreeAddress()
 	if err != nil {
@@ -87,8 +87,8 @@ func (b *Broker) Freeze() { b.p.Signal(syscall.SIGSTOP) }
 // Thaw lets it run on.
 func (b *Broker) Thaw() { b.p.Signal(syscall.SIGCONT) }
 
-// RunBroker is the child process; args are DIR ADDRESS.
-func RunBroker(ctx context.Context, args []string) error {
+// runBroker is the child process; args are DIR ADDRESS.
+func runBroker(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return errors.New("usage: broker DIR ADDRESS")
 	}

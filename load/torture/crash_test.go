@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -23,17 +22,7 @@ import (
 	"example.com/billing/load/torture/verdict"
 )
 
-// TestMain lets this binary be the broker, too.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "broker" {
-		if err := run(context.Background(), os.Args[1:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { rig.TestMain(m) }
 
 // crashPoint is a step at which the process dies, and what there is when it has.
 type crashPoint struct {

@@ -11,9 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"example.com/billing/load/rig"
@@ -32,22 +30,9 @@ type options struct {
 	surroundings surroundings
 }
 
-func main() {
-	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, restore) // a second signal ends the process at once
-	err := run(ctx, os.Args[1:])
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-	default:
-		fmt.Fprintln(os.Stderr, "torture:", err)
-		os.Exit(1)
-	}
-}
+func main() { rig.Main("torture", run) }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == "broker" {
-		return rig.RunBroker(ctx, args[1:])
-	}
 	o, err := parse(args)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/postgres"
 )
 
 // sweptDetail is for people who read the history of the order.
@@ -52,14 +53,10 @@ func (s *Store) Pages(ctx context.Context) (n uint32, err error) {
 	return n, err
 }
 
-// Hold takes a lease by its name, or renews it, for what only one instance should do. It reports false while another has it.
+// Hold takes or renews a lease for what only one instance should do. It reports false while another has it.
 func (s *Store) Hold(ctx context.Context, name string, owner uuid.UUID, term time.Duration) (held bool, err error) {
 	err = s.patiently(ctx, "lease "+name, func(ctx context.Context, db session) error {
-		tag, err := db.Exec(ctx, `
-			INSERT INTO leases AS l (name, owner, expires_at) VALUES ($1, $2, now() + $3::interval)
-			ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
-			 WHERE l.owner = excluded.owner OR l.expires_at < now()`, name, owner, term)
-		held = tag.RowsAffected() == 1
+		held, err = postgres.TakeLease(ctx, db, name, owner, term)
 		return err
 	})
 	return held, err
