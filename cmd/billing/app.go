@@ -29,9 +29,8 @@ import (
 
 // serveOptions are what the demo sets otherwise.
 type serveOptions struct {
-	allowDemoToken bool
-	metrics        *telemetry.Metrics // nil: its own
-	ready          func(addr string)  // told the address of the HTTP server once consumers run
+	metrics *telemetry.Metrics // nil: its own
+	ready   func(addr string)  // told the address of the HTTP server once consumers run
 }
 
 // serve wires the service in one straight line and runs it until ctx is done. What is opened first is closed last.
@@ -137,7 +136,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, instance, metrics, log})
+	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, instance, metrics, log})
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"reflect"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,41 +33,6 @@ func newConfigCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "reach brokers, topics, database and provider; exit code 3 if one is not as it should be")
 	return cmd
-}
-
-func printConfig(w io.Writer, cfg Config) {
-	table := newTable(w)
-	v := reflect.ValueOf(cfg)
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		table.row(variable(f), shown(f, v.Field(i)), f.Tag.Get("doc"))
-	}
-	_ = table.Flush() // the writer below is a terminal or a pipe: nothing to do about it
-}
-
-// shown is the value for people: secrets masked, of a URL only the password.
-func shown(f reflect.StructField, v reflect.Value) string {
-	text := fmt.Sprint(v.Interface())
-	if d, ok := v.Interface().(optionalDuration); ok {
-		if text = time.Duration(d).String(); d == 0 {
-			text = "off"
-		}
-	}
-	if list, ok := v.Interface().([]time.Duration); ok {
-		text = strings.Trim(fmt.Sprint(list), "[]")
-	}
-	if text == "" {
-		return "-"
-	}
-	if strings.HasSuffix(f.Name, "URL") {
-		if u, err := url.Parse(text); err == nil {
-			return u.Redacted()
-		}
-	}
-	if f.Tag.Get("secret") == "true" {
-		return "(set)"
-	}
-	return text
 }
 
 // checkConfig reaches everything that the settings name.
