@@ -106,43 +106,44 @@ var (
 // loadConfig reads and checks the settings. All problems are reported at once.
 func loadConfig(required []string) (Config, error) {
 	var c Config
-	problems := c.read()
-	if len(problems) == 0 {
-		problems = c.check(required)
-	}
-	if len(problems) > 0 {
+	if problems := c.read().check(required); len(problems) > 0 {
 		return c, &usageError{problems}
 	}
 	return c, nil
 }
 
 // read fills each field by itself, so that one bad value does not hide the others.
-func (c *Config) read() (problems []string) {
+func (c *Config) read() *checks {
+	k := &checks{Config: c, named: map[string]bool{}}
 	v := reflect.ValueOf(c).Elem()
 	for i := range v.NumField() {
-		if p := readField(v.Type().Field(i), v.Field(i)); p != "" {
-			problems = append(problems, p)
-		}
+		k.readField(v.Type().Field(i), v.Field(i))
 	}
-	return problems
+	k.unread = len(k.problems) > 0
+	return k
 }
 
 // readField takes the value from the variable, or from the file that …_FILE names. A variable that is set and empty is no
 // wish for the default: more often it is a mistake of a script, and what is pinned in the database would keep it.
-func readField(field reflect.StructField, v reflect.Value) string {
+func (k *checks) readField(field reflect.StructField, v reflect.Value) {
 	text, set := os.LookupEnv(variable(field))
 	if set && text == "" && field.Tag.Get("default") != "" {
-		return problem(field, "is set but empty: give a value, or remove the variable for the default, "+field.Tag.Get("default"))
+		k.bad(field.Name, "is set but empty: give a value, or remove the variable for the default, %s", field.Tag.Get("default"))
+		return
+	}
+	if wrong := around(text); wrong != "" && !strings.Contains(text, pemBegin) {
+		k.bad(field.Name, "%s", wrong)
+		return
 	}
 	one := reflect.New(reflect.StructOf([]reflect.StructField{field}))
 	if err := envconfig.Process("", one.Interface()); err != nil {
-		return problem(field, fmt.Sprintf("%q cannot be read as %s", text, kindName(field.Type)))
+		k.bad(field.Name, "%.60q cannot be read as %s", text, kindName(field.Type))
+		return
 	}
 	v.Set(one.Elem().Field(0))
-	if field.Tag.Get("file") != "true" {
-		return ""
+	if field.Tag.Get("file") == "true" {
+		k.readFile(field, v)
 	}
-	return readFile(field, v)
 }
 
 // kindName says what a value must be, for people.
@@ -164,32 +165,44 @@ func kindName(t reflect.Type) string {
 const maxSettingFile = 64 << 10
 
 // readFile takes the value from the file that …_FILE names.
-func readFile(field reflect.StructField, v reflect.Value) string {
+func (k *checks) readFile(field reflect.StructField, v reflect.Value) {
 	name := variable(field) + "_FILE"
-	path, set := os.LookupEnv(name)
-	if !set || path == "" {
-		return ""
+	path := os.Getenv(name)
+	if path == "" {
+		return
 	}
 	if v.String() != "" {
-		return problem(field, "is given both directly and as "+name+"; give one")
+		k.bad(field.Name, "is given both directly and as %s; give one", name)
+		return
 	}
+	text, err := readSettingFile(path)
+	if err == nil && around(text) != "" {
+		err = fmt.Errorf("%s: what it holds %s", path, around(text))
+	}
+	if err != nil {
+		k.bad(field.Name, "cannot be read from %s: %v", name, err)
+		return
+	}
+	v.SetString(text)
+}
+
+func readSettingFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return problem(field, "cannot be read from "+name+": "+err.Error())
+		return "", err
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	b, err := io.ReadAll(io.LimitReader(f, maxSettingFile+1))
 	text := strings.TrimSpace(string(b))
 	switch {
 	case err != nil:
-		return problem(field, "cannot be read from "+name+": "+err.Error())
+		return "", err
 	case len(b) > maxSettingFile:
-		return problem(field, fmt.Sprintf("is not in %s: %s is larger than %d bytes", name, path, maxSettingFile))
+		return "", fmt.Errorf("%s is larger than %d bytes", path, maxSettingFile)
 	case text == "":
-		return problem(field, fmt.Sprintf("is not in %s: %s is empty", name, path))
+		return "", fmt.Errorf("%s is empty", path)
 	}
-	v.SetString(text)
-	return ""
+	return text, nil
 }
 
 func variable(f reflect.StructField) string { return f.Tag.Get("envconfig") }

@@ -20,11 +20,13 @@ type checks struct {
 	required []string // fields that the command cannot do without
 	problems []string
 	named    map[string]bool
+	unread   bool // a value could not be read, so values cannot be held against each other
 }
 
-// check holds the rules that one value or several must keep. Nothing has been started or written then.
-func (c *Config) check(required []string) []string {
-	k := &checks{Config: c, required: required, named: map[string]bool{}}
+// check holds the rules that one value or several must keep, and returns all problems. Nothing has been started or written
+// then.
+func (k *checks) check(required []string) []string {
+	k.required = required
 	k.checkTexts()
 	k.checkChoices()
 	k.checkNumbers()
@@ -48,33 +50,25 @@ func (k *checks) bad(name, format string, args ...any) {
 // needs reports whether the command works with the setting: only then what lies on this machine is looked at.
 func (k *checks) needs(name string) bool { return slices.Contains(k.required, name) }
 
-// checkTexts finds what a shell, an env file or an editor left around a value. Values are not quoted: they may be secrets.
+// checkTexts finds what is missing, and what no line of a log or a request could hold. Values are not quoted: they may be
+// secrets.
 func (k *checks) checkTexts() {
 	v := reflect.ValueOf(*k.Config)
 	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		var texts []string
-		switch value := v.Field(i).Interface().(type) {
-		case string:
-			texts = []string{value}
-		case []string:
-			texts = value
+		name, text := v.Type().Field(i).Name, fmt.Sprint(v.Field(i).Interface())
+		if k.needs(name) && text == "" {
+			k.bad(name, "is required")
 		}
-		if k.needs(field.Name) && v.Field(i).String() == "" {
-			k.bad(field.Name, "is required")
-		}
-		for _, text := range texts {
-			if wrong := around(text); wrong != "" {
-				k.bad(field.Name, "%s", wrong)
-			}
-			if field.Name != "KafkaSSLCA" && strings.ContainsFunc(text, unicode.IsControl) {
-				k.bad(field.Name, "holds a line break or another control character")
-			}
+		if strings.ContainsFunc(text, unicode.IsControl) && !strings.Contains(text, pemBegin) {
+			k.bad(name, "holds a line break or another control character")
 		}
 	}
 }
 
-// around says what stands around a value and is hardly meant.
+// pemBegin is how a certificate begins that stands in the setting itself.
+const pemBegin = "-----BEGIN"
+
+// around says what a shell, an env file or an editor left around a value.
 func around(text string) string {
 	if text != strings.TrimSpace(text) {
 		return "begins or ends with a space or a line break"
@@ -108,19 +102,18 @@ func (k *checks) checkChoices() {
 // checkKafka looks at each value first, then asks the client about all of them together.
 func (k *checks) checkKafka() {
 	sasl, mechanism := strings.HasPrefix(strings.ToUpper(k.KafkaSecurityProtocol), "SASL_"), strings.ToUpper(k.KafkaSASLMechanism)
-	for name, value := range map[string]string{"KafkaSASLMechanism": mechanism, "KafkaSASLUsername": k.KafkaSASLUsername, "KafkaSASLPassword": k.KafkaSASLPassword} {
-		needed := sasl && (mechanism != "OAUTHBEARER" || name == "KafkaSASLMechanism") && !strings.Contains(k.KafkaExtra, "sasl.")
-		switch {
-		case !sasl && value != "":
-			k.bad(name, "is given, but BILLING_KAFKA_SECURITY_PROTOCOL is %s, which does not use it", k.KafkaSecurityProtocol)
-		case needed && value == "":
-			k.bad(name, "is required with BILLING_KAFKA_SECURITY_PROTOCOL=%s", k.KafkaSecurityProtocol)
+	for _, f := range []struct{ name, value string }{
+		{"KafkaSASLMechanism", mechanism}, {"KafkaSASLUsername", k.KafkaSASLUsername}, {"KafkaSASLPassword", k.KafkaSASLPassword},
+	} {
+		needed := sasl && (mechanism != "OAUTHBEARER" || f.name == "KafkaSASLMechanism") && !strings.Contains(k.KafkaExtra, "sasl.")
+		if needed && f.value == "" {
+			k.bad(f.name, "is required with BILLING_KAFKA_SECURITY_PROTOCOL=%s", k.KafkaSecurityProtocol)
 		}
 	}
 	if err := kafkaclient.CheckExtra(k.KafkaExtra); err != nil {
 		k.bad("KafkaExtra", "%v", err)
 	}
-	if !strings.Contains(k.KafkaSSLCA, "-----BEGIN") && k.KafkaSSLCA != "" && k.needs("KafkaBrokers") {
+	if !strings.Contains(k.KafkaSSLCA, pemBegin) && k.KafkaSSLCA != "" && k.needs("KafkaBrokers") {
 		if wrong := unreadable(k.KafkaSSLCA); wrong != "" {
 			k.bad("KafkaSSLCA", "%s", wrong)
 		}
@@ -155,7 +148,7 @@ func (k *checks) checkAdmin() {
 		err = admin.RefusePublic(tokens)
 	}
 	if err != nil {
-		k.bad("AdminTokens", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		k.bad("AdminTokens", "cannot be taken: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 }
 

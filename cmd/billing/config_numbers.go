@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -28,7 +29,7 @@ func (k *checks) checkNumbers() {
 		{"StopTimeout", k.StopTimeout, 3 * time.Second, 10 * time.Minute},
 	} {
 		if d.value < d.least || d.value > d.most {
-			k.bad(d.name, "%s is not between %s and %s", d.value, d.least, d.most)
+			k.bad(d.name, "%s is not between %s and %s", short(d.value), short(d.least), short(d.most))
 		}
 	}
 	for _, n := range []struct {
@@ -48,7 +49,9 @@ func (k *checks) checkNumbers() {
 		k.bad("FloodRatio", "%v is not more than 0 and at most 1", k.FloodRatio)
 	}
 	k.checkDelays()
-	k.checkRelations()
+	if !k.unread {
+		k.checkRelations()
+	}
 }
 
 // checkDelays: the delays name topics, so two that are the same or differ by less than a millisecond would be one topic.
@@ -60,7 +63,7 @@ func (k *checks) checkDelays() {
 	case !slices.IsSorted(d) || len(slices.Compact(slices.Clone(d))) < len(d):
 		k.bad("RetryDelays", "%v is not ascending, or holds a delay twice", d)
 	case d[0] < least || d[len(d)-1] > most:
-		k.bad("RetryDelays", "%v are not all between %s and %s", d, least, most)
+		k.bad("RetryDelays", "%v are not all between %s and %s", d, short(least), short(most))
 	case slices.ContainsFunc(d, func(one time.Duration) bool { return one%time.Millisecond != 0 }):
 		k.bad("RetryDelays", "%v holds parts of a millisecond", d)
 	}
@@ -70,20 +73,32 @@ func (k *checks) checkDelays() {
 func (k *checks) checkRelations() {
 	if k.Lease < k.ProviderTimeout+leaseMargin {
 		k.bad("Lease", "%s is shorter than BILLING_PROVIDER_TIMEOUT (%s) and a margin of %s: another instance would take an order over while it is being charged",
-			k.Lease, k.ProviderTimeout, leaseMargin)
+			short(k.Lease), short(k.ProviderTimeout), leaseMargin)
 	}
 	if least := k.Lease + k.ProviderMaxProcessing; k.KeyMargin < least {
 		k.bad("KeyMargin", "%s is shorter than BILLING_LEASE and BILLING_PROVIDER_MAX_PROCESSING together (%s): a sender that wakes late could send a forgotten key",
-			k.KeyMargin, least)
+			short(k.KeyMargin), short(least))
 	}
 	if k.ProviderKeyTTL <= k.KeyMargin {
-		k.bad("ProviderKeyTTL", "%s is not longer than BILLING_KEY_MARGIN (%s): no key could ever be sent again", k.ProviderKeyTTL, k.KeyMargin)
+		k.bad("ProviderKeyTTL", "%s is not longer than BILLING_KEY_MARGIN (%s): no key could ever be sent again", short(k.ProviderKeyTTL), short(k.KeyMargin))
 	}
 	var waits time.Duration
 	for _, d := range k.RetryDelays {
 		waits += d
 	}
 	if age := time.Duration(k.MaxAge); age < 0 || age > 10*year || age > 0 && age <= waits {
-		k.bad("MaxAge", "%s is neither off nor between all of BILLING_RETRY_DELAYS together (%s) and %s: orders would die of waiting for their retry", age, waits, 10*year)
+		k.bad("MaxAge", "%s is neither off nor between all of BILLING_RETRY_DELAYS together (%s) and %s: orders would die of waiting for their retry", short(age), short(waits), short(10*year))
 	}
+}
+
+// short leaves out what is 0 at the end: 24h, not 24h0m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

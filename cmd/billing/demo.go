@@ -144,13 +144,11 @@ func startDemo(ctx context.Context, out io.Writer, f demoFlags, stop *cleanups) 
 // demoConfig are the settings of the service, by the same reading and the same checks as any others.
 func demoConfig(f demoFlags, brokers, databaseURL, providerURL string) (Config, error) {
 	var c Config
-	if problems := c.read(); len(problems) > 0 {
-		return c, &usageError{problems}
-	}
+	k := c.read()
 	c.KafkaBrokers, c.DatabaseURL, c.ProviderURL = brokers, databaseURL, providerURL
 	c.HTTPAddr, c.AdminTokens = f.http, ""
 	c.ProviderTimeout = 2 * time.Second
-	if problems := c.check(needsAll); len(problems) > 0 {
+	if problems := k.check(needsAll); len(problems) > 0 {
 		return c, &usageError{problems}
 	}
 	c.AdminTokens = "demo:operator:" + demoToken // the check would refuse it, rightly
