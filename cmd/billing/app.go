@@ -70,7 +70,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	if err := store.Pin(ctx, pgstore.Installation{Environment: cfg.Environment, Account: cfg.ProviderAccount, Group: cfg.Group}); err != nil {
+	if err := store.Pin(ctx, cfg.installation()); err != nil {
 		return err
 	}
 	if err := store.KnowTopics(ctx, topics.incarnations(ladder)); err != nil {
@@ -169,7 +169,8 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		return nil
 	})
 
-	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(), "fault_policy", policy)
+	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(),
+		"private", person.server.PrivateAddr(), "fault_policy", policy)
 	if opt.ready != nil {
 		opt.ready(person.server.Addr())
 	}
