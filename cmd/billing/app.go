@@ -117,7 +117,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 
 	// What arrives: the main topic and the tiers, each with a consumer of its own.
 	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Opener: opener, Router: router, Window: int64(window(cfg))})
-	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, router.Admit(guard.Handle)), log)
+	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, log, router.Admit(guard.Handle)), log)
 	if err != nil {
 		return err
 	}
