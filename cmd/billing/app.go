@@ -29,9 +29,8 @@ import (
 
 // serveOptions are what the demo sets otherwise.
 type serveOptions struct {
-	allowDemoToken bool
-	metrics        *telemetry.Metrics // nil: its own
-	ready          func(addr string)  // told the address of the HTTP server once consumers run
+	metrics *telemetry.Metrics // nil: its own
+	ready   func(addr string)  // told the address of the HTTP server once consumers run
 }
 
 // serve wires the service in one straight line and runs it until ctx is done. What is opened first is closed last.
@@ -72,7 +71,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	if err := store.Pin(ctx, pgstore.Installation{Environment: cfg.Environment, Account: cfg.ProviderAccount, Group: cfg.Group}); err != nil {
+	if err := store.Pin(ctx, cfg.installation()); err != nil {
 		return err
 	}
 	if err := store.KnowTopics(ctx, topics.incarnations(ladder)); err != nil {
@@ -119,7 +118,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 
 	// What arrives: the main topic and the tiers, each with a consumer of its own.
 	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Opener: opener, Router: router, Window: int64(window(cfg))})
-	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, router.Admit(guard.Handle)), log)
+	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, log, router.Admit(guard.Handle)), log)
 	if err != nil {
 		return err
 	}
@@ -138,7 +137,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, instance, metrics, log})
+	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, instance, metrics, log})
 	if err != nil {
 		return err
 	}
@@ -171,7 +170,8 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		return nil
 	})
 
-	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(), "fault_policy", policy)
+	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(),
+		"private", person.server.PrivateAddr(), "fault_policy", policy)
 	if opt.ready != nil {
 		opt.ready(person.server.Addr())
 	}

@@ -81,7 +81,7 @@ func (p *Processor) charge(ctx context.Context, e retry.Envelope, event OrderCon
 	case e.Stopped != nil:
 		return r, e.Stopped
 	case p.cfg.MaxAge > 0 && age > p.cfg.MaxAge:
-		return r, failure.New(failure.TooOld, "the order is %s old, at most %s are charged", age.Round(time.Second), p.cfg.MaxAge)
+		return r, failure.New(failure.TooOld, "the order is %s; at most %s are charged", old(e.OriginTime, p.cfg.Clock()), p.cfg.MaxAge)
 	}
 	order := event.Order()
 	order.Record = e.Message.Name()
