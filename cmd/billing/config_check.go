@@ -9,6 +9,7 @@ import (
 
 	"example.com/billing/internal/admin"
 	"example.com/billing/internal/billing"
+	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/failure"
 	"example.com/billing/internal/platform/kafkaclient"
 )
@@ -59,8 +60,8 @@ func (c *Config) checkNumbers(bad func(name, format string, args ...any)) {
 	if c.Concurrency < 1 || c.Concurrency > 20000 {
 		bad("Concurrency", "%d is not between 1 and 20000", c.Concurrency)
 	}
-	if c.DatabaseMaxConns < 4 {
-		bad("DatabaseMaxConns", "%d is too few: claims, settlements, the relay and the admin API need 4 at least", c.DatabaseMaxConns)
+	if c.DatabaseMaxConns < pgstore.MinConns {
+		bad("DatabaseMaxConns", "%d is too few: claims, settlements, the relay and the admin API need %d at least", c.DatabaseMaxConns, pgstore.MinConns)
 	}
 	if c.ProviderTimeout <= 0 {
 		bad("ProviderTimeout", "%s is not more than 0", c.ProviderTimeout)

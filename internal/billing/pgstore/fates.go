@@ -36,8 +36,8 @@ ORDER BY 1, 2, 3
 ON CONFLICT (topic_id, partition, "offset") DO UPDATE SET
        order_id = coalesce(excluded.order_id, record_fates.order_id), fate = excluded.fate, reason = excluded.reason, updated_at = now()`
 
-func (s *Store) fateBatch(batch []*job[Fate, struct{}]) {
-	isolate(batch, func(batch []*job[Fate, struct{}]) error {
+func (s *Store) fateBatch(batch []*job[Fate, struct{}], brief bool) {
+	isolate(batch, brief, func(batch []*job[Fate, struct{}], brief bool) error {
 		n := len(batch)
 		topics, partitions, offsets := make(uuids, n), make([]int32, n), make([]int64, n)
 		orders, kinds, reasons := make(uuids, n), texts(n), texts(n)
@@ -46,10 +46,10 @@ func (s *Store) fateBatch(batch []*job[Fate, struct{}]) {
 			topics[i], partitions[i], offsets[i] = f.Origin.TopicID, f.Origin.Partition, f.Origin.Offset
 			orders[i], kinds[i], reasons[i] = f.OrderID, f.Kind, string(f.Reason)
 		}
-		return s.patiently(context.Background(), "record fates", func(ctx context.Context, db session) error {
+		return s.patiently(context.Background(), "record fates", briefly(brief, func(ctx context.Context, db session) error {
 			_, err := db.Exec(ctx, recordFatesSQL, topics, partitions, offsets, orders, kinds, reasons)
 			return err
-		})
+		}))
 	})
 }
 
