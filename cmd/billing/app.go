@@ -71,10 +71,16 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
+	if err := refuseBlank(ctx, cfg, ladder, reader.Admin, store); err != nil {
+		return err
+	}
 	if err := store.Pin(ctx, pgstore.Installation{Environment: cfg.Environment, Account: cfg.ProviderAccount, Group: cfg.Group}); err != nil {
 		return err
 	}
 	if err := store.KnowTopics(ctx, topics.incarnations(ladder)); err != nil {
+		return err
+	}
+	if err := eachGroup(ctx, cfg, ladder, reader.Admin, topics, store.CountTaken); err != nil {
 		return err
 	}
 	provider, err := httpprovider.New(httpprovider.Config{

@@ -85,7 +85,7 @@ func (p *Processor) charge(ctx context.Context, e retry.Envelope, event OrderCon
 	}
 	order := event.Order()
 	order.Origin = billing.Origin{TopicID: p.cfg.TopicID(e.OriginTopic), Partition: e.OriginPart, Offset: e.OriginOffset}
-	order.Traceparent, order.MayBeKnown = e.Traceparent, age > p.cfg.Window || e.Tried
+	order.Traceparent, order.MayBeKnown = e.Traceparent, age > p.cfg.Window || e.Tried || e.Message.Again
 	return p.cfg.Charger.Charge(ctx, order)
 }
 
