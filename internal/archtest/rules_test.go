@@ -68,7 +68,7 @@ var (
 )
 
 const (
-	maxStoryLines = 2000 // all lines
+	maxStoryLines = 2040 // all lines
 	maxCoreLines  = 2200 // without comments and blank lines
 	maxFileLines  = 400
 )
