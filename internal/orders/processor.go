@@ -90,6 +90,7 @@ func (p *Processor) charge(ctx context.Context, e retry.Envelope, event OrderCon
 	defer func() { err = recovered(recover(), err) }()
 	age := p.cfg.Clock().Sub(e.OriginTime)
 	order := event.Order()
+	order.Record = e.Message.Name()
 	order.Origin = billing.Origin{TopicID: p.cfg.TopicID(e.OriginTopic), Partition: e.OriginPart, Offset: e.OriginOffset}
 	order.Traceparent, order.MayBeKnown = e.Traceparent, age > p.cfg.Window || e.Tried || e.Message.Again
 	verdict := p.verdict(e, age)
