@@ -71,10 +71,16 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
+	if err := refuseBlank(ctx, cfg, ladder, reader.Admin, store); err != nil {
+		return err
+	}
 	if err := store.Pin(ctx, cfg.installation()); err != nil {
 		return err
 	}
 	if err := store.KnowTopics(ctx, topics.incarnations(ladder)); err != nil {
+		return err
+	}
+	if err := eachGroup(ctx, cfg, ladder, reader.Admin, topics, store.CountTaken); err != nil {
 		return err
 	}
 	provider, err := httpprovider.New(httpprovider.Config{
@@ -112,7 +118,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	})
 	opener := &proof.Opener{Ladder: ladder, Books: books, Router: router, Clock: clock, Log: log}
 	processor := orders.NewProcessor(orders.ProcessorConfig{
-		Opener: opener, Charger: charging, Router: router, Currency: cfg.Currency, TopicID: topics.id,
+		Opener: opener, Charger: charging, Ledger: store, Router: router, Currency: cfg.Currency, TopicID: topics.id,
 		MaxAge: time.Duration(cfg.MaxAge), Window: cfg.ProviderKeyTTL - cfg.KeyMargin, Clock: clock,
 	})
 
