@@ -63,6 +63,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 
 	// What we do: claim, charge, settle.
 	var relay *outbox.Relay
+	var instance *fleet.Instance
 	store, err := pgstore.New(pgstore.Config{
 		Pool: pool, Environment: cfg.Environment, Account: cfg.ProviderAccount, Lease: cfg.Lease, ProviderTimeout: cfg.ProviderTimeout,
 		Clock: clock, Log: log, EventWritten: func() { relay.Notify() },
@@ -70,10 +71,16 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
+	if err := refuseBlank(ctx, cfg, ladder, reader.Admin, store); err != nil {
+		return err
+	}
 	if err := store.Pin(ctx, cfg.installation()); err != nil {
 		return err
 	}
 	if err := store.KnowTopics(ctx, topics.incarnations(ladder)); err != nil {
+		return err
+	}
+	if err := eachGroup(ctx, cfg, ladder, reader.Admin, topics, store.CountTaken); err != nil {
 		return err
 	}
 	provider, err := httpprovider.New(httpprovider.Config{
@@ -86,7 +93,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	line := hold.NewLine(hold.Config{
 		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, FloodCount: cfg.FloodCount, FloodRatio: cfg.FloodRatio,
 		ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second,
-		Clock: clock, Log: log, OnTransition: observeHold(metrics),
+		Clock: clock, Log: log, OnTransition: observeHold(metrics, func() { instance.LookSoon() }),
 	})
 	charging, err := billing.NewService(countingStore{store, metrics}, provider, billing.ServiceConfig{
 		InFlight:      cfg.Concurrency,
@@ -111,7 +118,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	})
 	opener := &proof.Opener{Ladder: ladder, Books: books, Router: router, Clock: clock, Log: log}
 	processor := orders.NewProcessor(orders.ProcessorConfig{
-		Opener: opener, Charger: charging, Router: router, Currency: cfg.Currency, TopicID: topics.id,
+		Opener: opener, Charger: charging, Ledger: store, Router: router, Currency: cfg.Currency, TopicID: topics.id,
 		MaxAge: time.Duration(cfg.MaxAge), Window: cfg.ProviderKeyTTL - cfg.KeyMargin, Clock: clock,
 	})
 
@@ -123,7 +130,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	}
 
 	// What the other instances do, and an operator tells all of them.
-	instance, err := fleet.New(fleet.Config{LeaveAfter: cfg.LeaveAfter, Clock: clock, Log: log}, pool, line)
+	instance, err = fleet.New(fleet.Config{LeaveAfter: cfg.LeaveAfter, Clock: clock, Log: log}, pool, line)
 	if err != nil {
 		return err
 	}

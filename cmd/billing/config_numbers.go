@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/billing/internal/billing/pgstore"
 )
 
 // leaseMargin is what a lease needs beyond the provider's timeout: two database round trips and the clocks' difference.
@@ -37,7 +39,7 @@ func (k *checks) checkNumbers() {
 		value, least, most int
 	}{
 		{"Concurrency", k.Concurrency, 1, 20000},
-		{"DatabaseMaxConns", k.DatabaseMaxConns, 4, 1000}, // claims, settlements, the relay and the admin API need 4 at least
+		{"DatabaseMaxConns", k.DatabaseMaxConns, pgstore.MinConns, 1000}, // claims, settlements, the relay and the admin API
 		{"ReplayCeiling", k.ReplayCeiling, 1, 1000},
 		{"FloodCount", k.FloodCount, 0, 1_000_000},
 	} {

@@ -109,7 +109,7 @@ func TestMistypedSettings(t *testing.T) {
 		{"DATABASE_URL", "host=localhost dbname=billing sslrootcert=/not/here.pem", "names a file as sslrootcert: open /not/here.pem: no such file"},
 		{"DATABASE_URL", "postgres://b:p@localhost/billing?sslmode=perhaps", "cannot be read by the driver"},
 		{"DATABASE_URL", `"postgres://b:p@localhost/billing"`, "stands in quotes"},
-		{"DATABASE_MAX_CONNS", "3", "is not between 4 and 1000"},
+		{"DATABASE_MAX_CONNS", "3", "is not between 6 and 1000"},
 		{"PROVIDER_URL", "billing.example.com", "does not begin with http"},
 		{"PROVIDER_URL", "ftp://billing.example.com", "does not begin with http"},
 		{"PROVIDER_URL", "https://u:p@billing.example.com", "holds a user or a password"},
