@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -118,7 +119,7 @@ func checkDatabase(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer pool.Close()
-	return postgres.CheckSchema(ctx, pool, migrations.Files)
+	return postgres.CheckSchema(ctx, pool, migrations.Files, slog.New(slog.DiscardHandler))
 }
 
 func checkProvider(ctx context.Context, cfg Config) error {

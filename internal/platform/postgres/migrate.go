@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,14 +53,18 @@ func Status(ctx context.Context, url string, files fs.FS) ([]Migration, error) {
 
 // withProvider uses a connection of its own, without the pool's limits: a migration may take its time.
 func withProvider(url string, files fs.FS, use func(*goose.Provider) error) error {
+	forgetVariables()
 	cc, err := pgx.ParseConfig(url)
 	if err != nil {
-		return errURL
+		return badURL(err)
 	}
 	db := stdlib.OpenDB(*cc)
 	p, err := newProvider(db, files)
 	if err == nil {
 		err = use(p)
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		err = &openError{err}
 	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("migrate database: %w", err)
@@ -75,8 +80,10 @@ func newProvider(db *sql.DB, files fs.FS) (*goose.Provider, error) {
 	return goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
 }
 
-// CheckSchema compares the database with the migrations in the binary. It writes nothing, so it needs no right to.
-func CheckSchema(ctx context.Context, pool *pgxpool.Pool, files fs.FS) error {
+// CheckSchema compares the database with the migrations in the binary. It writes nothing, so it needs no right to. A newer schema
+// is only told of: migrations add and never take away, so that the release before works beside the new one, in a rolling
+// deploy and after a roll-back.
+func CheckSchema(ctx context.Context, pool *pgxpool.Pool, files fs.FS, log *slog.Logger) error {
 	want, err := newest(files)
 	if err != nil {
 		return err
@@ -88,7 +95,7 @@ func CheckSchema(ctx context.Context, pool *pgxpool.Pool, files fs.FS) error {
 	case have < want:
 		return fmt.Errorf("the database is at schema version %d, this binary needs %d: run `billing migrate up`", have, want)
 	case have > want:
-		return fmt.Errorf("the database is at schema version %d, this binary knows %d: a newer release has migrated it, run that one", have, want)
+		log.Warn("a newer release has migrated the database: fine for a rolling deploy or a roll-back", "schema", have, "known", want)
 	}
 	return nil
 }
