@@ -28,7 +28,7 @@ type Migration struct {
 // database lets the second find nothing to do.
 func Migrate(ctx context.Context, url string, files fs.FS) ([]Migration, error) {
 	var done []Migration
-	err := withProvider(url, files, func(p *goose.Provider) error {
+	err := withProvider(ctx, url, files, func(p *goose.Provider) error {
 		results, err := p.Up(ctx)
 		for _, r := range results {
 			done = append(done, Migration{Version: r.Source.Version, File: r.Source.Path, AppliedAt: time.Now()})
@@ -41,7 +41,7 @@ func Migrate(ctx context.Context, url string, files fs.FS) ([]Migration, error) 
 // Status lists all migrations, applied and pending.
 func Status(ctx context.Context, url string, files fs.FS) ([]Migration, error) {
 	var all []Migration
-	err := withProvider(url, files, func(p *goose.Provider) error {
+	err := withProvider(ctx, url, files, func(p *goose.Provider) error {
 		statuses, err := p.Status(ctx)
 		for _, s := range statuses {
 			all = append(all, Migration{Version: s.Source.Version, File: s.Source.Path, AppliedAt: s.AppliedAt})
@@ -52,24 +52,38 @@ func Status(ctx context.Context, url string, files fs.FS) ([]Migration, error) {
 }
 
 // withProvider uses a connection of its own, without the pool's limits: a migration may take its time.
-func withProvider(url string, files fs.FS, use func(*goose.Provider) error) error {
+func withProvider(ctx context.Context, url string, files fs.FS, use func(*goose.Provider) error) error {
 	forgetVariables()
 	cc, err := pgx.ParseConfig(url)
 	if err != nil {
 		return badURL(err)
+	}
+	if err := probe(ctx, cc); err != nil {
+		return fmt.Errorf("migrate database: %w", &openError{err})
 	}
 	db := stdlib.OpenDB(*cc)
 	p, err := newProvider(db, files)
 	if err == nil {
 		err = use(p)
 	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		err = &openError{err}
-	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("migrate database: %w", err)
 	}
 	return nil
+}
+
+// probe reaches the server once, with the settings of the service's sessions. A pooler is refused: the lock of a migration
+// belongs to its session.
+func probe(ctx context.Context, cc *pgx.ConnConfig) error {
+	cc = cc.Copy()
+	for name, value := range sessionSettings {
+		cc.RuntimeParams[name] = value
+	}
+	conn, err := pgx.ConnectConfig(ctx, cc)
+	if err != nil {
+		return err
+	}
+	return errors.Join(refusePooler(ctx, conn), conn.Close(ctx))
 }
 
 func newProvider(db *sql.DB, files fs.FS) (*goose.Provider, error) {

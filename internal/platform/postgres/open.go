@@ -71,14 +71,20 @@ func refusesTLS(err error) bool {
 
 var errPooler = errors.New("a connection pooler such as PgBouncer stands between, which does not pass on the settings of our sessions (lock_timeout, statement_timeout, …): connect to PostgreSQL itself")
 
+// querier is a pool or a connection.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
 // refusePooler makes sure that our sessions are what they say. A pooler that ignores start-up parameters gives sessions
 // without any limit, and one that hands them to others between transactions loses prepared statements.
-func refusePooler(ctx context.Context, pool *pgxpool.Pool) error {
+func refusePooler(ctx context.Context, db querier) error {
 	names := make([]string, 0, len(sessionSettings))
 	for name := range sessionSettings {
 		names = append(names, name)
 	}
-	rows, err := pool.Query(ctx, `SELECT name FROM pg_settings WHERE lower(name) = ANY ($1) AND source <> 'client' ORDER BY name`, names)
+	const sql = `SELECT name FROM pg_settings WHERE lower(name) = ANY ($1) AND source <> 'client' ORDER BY name`
+	rows, err := db.Query(ctx, sql, pgx.QueryExecModeExec, names) // nothing is prepared, which a pooler might trip over
 	if err != nil {
 		return err
 	}
