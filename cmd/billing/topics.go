@@ -45,7 +45,7 @@ func wantedTopics(l retry.Ladder, asked int, existing map[string]kafkaclient.Top
 }
 
 func newTopicsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "topics", Short: "Compare the topics with what the service needs, and create what is missing"}
+	cmd := &cobra.Command{Use: "topics", Short: "Compare the topics with what the service needs, and create what is missing", Example: "  billing topics plan"}
 	plan := &cobra.Command{
 		Use: "plan", Short: "Print what is missing or otherwise than wanted; exit code 3 if anything is", Args: cobra.NoArgs,
 		Long:    "Topics with more partitions than wanted are as wanted.",

@@ -119,7 +119,7 @@ func (p *Processor) verdict(e retry.Envelope, age time.Duration) *failure.Error 
 	case e.Stopped != nil:
 		return failure.Of(e.Stopped)
 	case p.cfg.MaxAge > 0 && age > p.cfg.MaxAge:
-		return failure.New(failure.TooOld, "the order is %s old, at most %s are charged", age.Round(time.Second), p.cfg.MaxAge)
+		return failure.New(failure.TooOld, "the order is %s; at most %s are charged", old(e.OriginTime, p.cfg.Clock()), p.cfg.MaxAge)
 	}
 	return nil
 }
