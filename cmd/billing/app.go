@@ -27,6 +27,9 @@ import (
 	"example.com/billing/migrations"
 )
 
+// databaseWait is how long a start waits for PostgreSQL, as one does in which everything starts at once.
+const databaseWait = time.Minute
+
 // serveOptions are what the demo sets otherwise.
 type serveOptions struct {
 	metrics *telemetry.Metrics // nil: its own
@@ -47,12 +50,12 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background, life := errgroup.WithContext(life)
 
 	// What must be there, and as it was.
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseMaxConns})
+	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseMaxConns, Wait: databaseWait, Log: log})
 	if err != nil {
 		return err
 	}
 	stop.add("database", func(context.Context) error { pool.Close(); return nil })
-	if err := postgres.CheckSchema(ctx, pool, migrations.Files); err != nil {
+	if err := postgres.CheckSchema(ctx, pool, migrations.Files, log); err != nil {
 		return err
 	}
 	reader, topics, err := openTopics(ctx, cfg, ladder, log)
