@@ -17,7 +17,7 @@ import (
 // codeKeyReused is the provider's code for a key that was used with other content.
 const codeKeyReused = "idempotency_key_reused"
 
-// reasonOf gives every status that is not a success its reason. The test has a row for each.
+// reasonOf gives every status that is not a success its reason, if the provider itself says it. The test has a row for each.
 func reasonOf(status int, code string) failure.Reason {
 	switch status {
 	case 402:
@@ -50,6 +50,16 @@ func reasonOf(status int, code string) failure.Reason {
 	default: // 101, 202 "pending", 204, 600: no word of the contract
 		return failure.ProviderBadAnswer
 	}
+}
+
+// heedsRetryAfter tells the statuses that ask to come again later. What holds the line is probed at the line's own pace,
+// and a final answer is not asked for again.
+func heedsRetryAfter(status int) bool {
+	switch status {
+	case 408, 409, 423, 425, 429:
+		return true
+	}
+	return status/100 == 5
 }
 
 // maxRetryAfter caps what a provider may ask for.
