@@ -41,6 +41,11 @@ func (l *limiter) enter(ctx context.Context) (*place, error) {
 	l.admit()
 	l.mu.Unlock()
 	select {
+	case <-mine.given: // whatever the context says: nobody waited
+		return mine, nil
+	default:
+	}
+	select {
 	case <-mine.given:
 		return mine, nil
 	case <-ctx.Done():

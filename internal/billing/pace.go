@@ -21,7 +21,7 @@ const (
 	roundTime  = 100 * time.Millisecond
 	quietRound = time.Second
 	staleRound = 5 * time.Second
-	settled    = 0.9 // of a round is enough: a charge that hangs must not stop the learning
+	heardOf    = 0.9 // of a round is enough: a charge that hangs must not stop the learning
 	restAfter  = 10 * time.Second
 )
 
@@ -187,7 +187,7 @@ func (p *pace) learn(held time.Duration) {
 // complete reports whether a round tells something.
 func (p *pace) complete(r *round, now time.Time) bool {
 	if r.full {
-		return float64(r.settled()) >= settled*float64(r.begun)
+		return float64(r.settled()) >= heardOf*float64(r.begun)
 	}
 	agree := r.refused == 0 && r.taken > 0 || r.taken == 0 && r.refused > 2
 	return agree && r.settled() == r.begun && now.Sub(r.first) >= quietRound
