@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/billing/internal/admin"
+	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
 	"example.com/billing/internal/failure"
 	"example.com/billing/internal/fleet"
@@ -27,6 +28,7 @@ type roomDeps struct {
 	reader   *kafkaclient.Reader
 	line     *hold.Line
 	instance *fleet.Instance
+	limit    func() billing.Limit
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
@@ -75,6 +77,7 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			return true, ""
 		}},
 		{Name: "line", Check: func(context.Context) (bool, string) { return lineState(d.line, d.instance) }},
+		limitPart(d.limit),
 		{Name: "database", Check: func(ctx context.Context) (bool, string) {
 			if postgres.Ping(ctx, d.pool) != nil { // its text may name hosts and accounts
 				return false, "does not answer"
