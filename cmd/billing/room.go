@@ -10,12 +10,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/billing/internal/admin"
-	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
 	"example.com/billing/internal/failure"
 	"example.com/billing/internal/fleet"
 	"example.com/billing/internal/hold"
 	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/platform/limiter"
 	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/internal/platform/telemetry"
 	"example.com/billing/internal/retry"
@@ -28,7 +28,7 @@ type roomDeps struct {
 	reader   *kafkaclient.Reader
 	line     *hold.Line
 	instance *fleet.Instance
-	limit    func() billing.Limit
+	limit    func() limiter.Limit
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/limiter"
 )
 
 // ErrContradiction marks an answer that is well formed and says something else than what was asked for: another amount,
@@ -31,7 +32,7 @@ type Service struct {
 	store    Store
 	provider Provider
 	cfg      ServiceConfig
-	limiter  *limiter
+	limiter  *limiter.Limiter
 }
 
 // NewService checks the limits.
@@ -45,7 +46,7 @@ func NewService(store Store, provider Provider, cfg ServiceConfig) (*Service, er
 	if cfg.Verdict == nil {
 		return nil, errors.New("billing: somebody must give the verdict on a refusal")
 	}
-	return &Service{store: store, provider: provider, cfg: cfg, limiter: newLimiter(cfg.InFlight, cfg.Clock)}, nil
+	return &Service{store: store, provider: provider, cfg: cfg, limiter: limiter.New(cfg.InFlight, cfg.Clock)}, nil
 }
 
 // Receipt tells how an order was charged.
@@ -76,11 +77,11 @@ func (s *Service) Charge(ctx context.Context, o Order) (Receipt, error) {
 // claimAndAttempt works within the limiter. The wait comes before the claim, whose lease must not run meanwhile; the
 // settlement comes after, so that a slow database does not leave the provider idle.
 func (s *Service) claimAndAttempt(ctx context.Context, o Order) (c *Claim, st *Standing, end Settlement, err error) {
-	place, err := s.limiter.enter(ctx)
+	place, err := s.limiter.Enter(ctx)
 	if err != nil {
 		return nil, nil, Settlement{}, err
 	}
-	defer func() { s.limiter.leave(place, outcomeOf(end)) }()
+	defer func() { s.limiter.Leave(place, outcomeOf(end)) }()
 	c, st, err = s.claim(ctx, o)
 	if err == nil && c != nil {
 		end, err = s.attempt(ctx, c)
@@ -89,19 +90,20 @@ func (s *Service) claimAndAttempt(ctx context.Context, o Order) (c *Claim, st *S
 }
 
 // outcomeOf tells the limiter what the provider's answer says about its rate limit.
-func outcomeOf(end Settlement) outcome {
+func outcomeOf(end Settlement) limiter.Outcome {
 	switch status := end.Attempt.HTTPStatus; {
 	case status == http.StatusTooManyRequests:
-		return refused
+		return limiter.Refused
 	case status >= 200 && status < 500:
-		return taken
+		return limiter.Taken
 	default:
-		return silent
+		return limiter.Silent
 	}
 }
 
-// Limit is what bounds the charges at the provider now; a rate limit of the provider lowers it.
-func (s *Service) Limit() Limit { return s.limiter.Limit() }
+// Limit is what bounds the charges at the provider now. A provider that refuses many as too many lowers it, which is no
+// failure (hazards H16, H35).
+func (s *Service) Limit() limiter.Limit { return s.limiter.Limit() }
 
 // claim asks again in the currency of the row when the event named none: a changed default must not turn a waiting order
 // into a conflict (hazard H6).

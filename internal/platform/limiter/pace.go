@@ -1,27 +1,28 @@
-package billing
+package limiter
 
 import (
 	"math"
 	"time"
 )
 
-// outcome is what a charge tells about the provider's rate limit.
-type outcome uint8
+// Outcome is what one that was inside tells about the limit of the service.
+type Outcome uint8
 
+// The outcomes.
 const (
-	silent  outcome = iota // nothing: it was not sent, or there was no answer
-	taken                  // the provider worked on it, whatever came of it
-	refused                // 429
+	Silent  Outcome = iota // nothing: it was not sent, or there was no answer
+	Taken                  // the service worked on it, whatever came of it
+	Refused                // as too many
 )
 
-// A round is so many charges, begun over so long: a burst that the provider has saved up is over by then. After a second
-// fewer will do if all of them say the same. Over more than five seconds, few charges tell nothing of a rate.
+// A round is so many requests, begun over so long: a burst that the service has saved up is over by then. After a second
+// fewer will do if all of them say the same. Over more than five seconds, few requests tell nothing of a rate.
 const (
 	roundSize  = 20
 	roundTime  = 100 * time.Millisecond
 	quietRound = time.Second
 	staleRound = 5 * time.Second
-	heardOf    = 0.9 // of a round is enough: a charge that hangs must not stop the learning
+	heardOf    = 0.9 // of a round is enough: a request that hangs must not stop the learning
 	restAfter  = 10 * time.Second
 )
 
@@ -37,15 +38,15 @@ const (
 	vainCuts    = 2
 	slowest     = 1.0  // a second
 	slowestTry  = 10.0 // a second, while everything is refused
-	headroom    = 2    // places, as a multiple of those that rate and duration of a charge ask for
+	headroom    = 2    // places, as a multiple of those that rate and duration of a request ask for
 	catchUp     = 10 * time.Millisecond
 )
 
-// pace learns how fast the provider takes charges from the share that it refuses, not from single refusals (hazard H35).
+// pace learns how fast the service takes requests, from the share that it refuses, not from single refusals (hazard H35).
 //
-// It looks at rounds: charges that began one after another, judged when they have ended. When more than a tenth of a round
-// was refused, charges begin no faster from then on than the provider took them. Each good round raises that rate, by small
-// steps at first, so that a provider which takes R a second is asked for a little more than R; by large ones when nothing is
+// It looks at rounds: requests that began one after another, judged when they have ended. When more than a tenth of a round
+// was refused, requests begin no faster from then on than the service took them. Each good round raises that rate, by small
+// steps at first, so that a service which takes R a second is asked for a little more than R; by large ones when nothing is
 // refused any more, so that it is free again within seconds. Refusals that come as often however slow we go are not for our
 // rate, and are borne.
 type pace struct {
@@ -54,15 +55,15 @@ type pace struct {
 	rate    float64   // a second; 0: as fast as there are places
 	next    time.Time // the next may begin
 	step    float64
-	proven  bool          // the provider was heard: until then not all begin at once
+	proven  bool          // the service was heard: until then not all begin at once
 	stopped bool          // nothing of the last round was taken
-	took    time.Duration // one charge, smoothed
+	took    time.Duration // one request, smoothed
 	last    time.Time     // one began
 	round   *round
 
 	second time.Time // since then
 	count  int       // so many were taken
-	known  float64   // what the provider took in a second of late
+	known  float64   // what the service took in a second of late
 
 	noise  float64 // share of refusals that no pace cures
 	share  float64 // of the last cut; 0 after a good round
@@ -70,7 +71,7 @@ type pace struct {
 	vain   int     // cuts in a row that changed nothing
 }
 
-// round is a number of charges that began one after another.
+// round is a number of requests that began one after another.
 type round struct {
 	first, last    time.Time
 	begun          int
@@ -127,26 +128,26 @@ func (p *pace) begin(now time.Time) *round {
 func (p *pace) interval() time.Duration { return time.Duration(float64(time.Second) / p.rate) }
 
 // end learns from one that ended.
-func (p *pace) end(r *round, o outcome, held time.Duration, now time.Time) {
-	if o == silent {
+func (p *pace) end(r *round, o Outcome, held time.Duration, now time.Time) {
+	if o == Silent {
 		if p.rate > 0 {
 			p.next = p.next.Add(-p.interval()) // it took nothing of the rate
 		}
 	} else {
 		p.learn(held)
 	}
-	if o == taken {
+	if o == Taken {
 		p.remember(now)
 	}
 	if r == nil || r != p.round {
 		return
 	}
 	switch o {
-	case silent:
+	case Silent:
 		r.begun--
-	case taken:
+	case Taken:
 		r.taken++
-	case refused:
+	case Refused:
 		r.refused++
 	}
 	p.proven = p.proven || r.taken >= roundSize && r.refused == 0 || now.Sub(r.first) >= quietRound
@@ -162,7 +163,7 @@ func (p *pace) heavy(r *round) bool {
 }
 
 // remember counts what is taken in a second. When everything was refused and one is taken, that rate is tried first: the
-// quota of another second may have begun. It halves with each second without a charge, and so means nothing after an outage.
+// quota of another second may have begun. It halves with each second without a request, and so means nothing after an outage.
 func (p *pace) remember(now time.Time) {
 	p.count++
 	if d := now.Sub(p.second); d >= time.Second {
@@ -175,7 +176,7 @@ func (p *pace) remember(now time.Time) {
 	}
 }
 
-// learn keeps how long a charge takes. It believes longer times sooner: too few places would slow the rate down.
+// learn keeps how long a request takes. It believes longer times sooner: too few places would slow the rate down.
 func (p *pace) learn(held time.Duration) {
 	weight := 0.05
 	if held > p.took {
@@ -229,7 +230,7 @@ func (p *pace) grow() {
 	}
 }
 
-// cut goes as slowly as the provider took, unless that has changed nothing before.
+// cut goes as slowly as the service took, unless that has changed nothing before.
 func (p *pace) cut(share, asked float64, heavy bool) {
 	if p.share == 0 {
 		p.before = p.rate
@@ -251,7 +252,7 @@ func (p *pace) cut(share, asked float64, heavy bool) {
 	p.rate = max(slowest, cutTo*asked*(1-share), min(asked, cutToKnown*p.known))
 }
 
-// rest forgets a pace when nobody has charged for long.
+// rest forgets a pace when nothing was asked for long.
 func (p *pace) rest(inside int, now time.Time) {
 	if inside == 0 && now.Sub(p.last) > restAfter {
 		p.rate, p.stopped, p.round = 0, false, nil

@@ -1,41 +1,43 @@
-package billing
+// Package limiter bounds the work at a service that may refuse what is too much.
+//
+// It promises that a place is never lost, that places are given in the order in which they were asked for, and that the
+// limit follows how many are refused, not that some are.
+package limiter
 
 import (
 	"context"
 	"slices"
 	"sync"
 	"time"
-
-	"example.com/billing/internal/failure"
 )
 
-// limiter is the adaptive concurrency limiter: it bounds the charges at the provider, first come, first served. At most so
-// many are under way as configured; while the provider refuses more than a few of them, they begin no faster than it takes
-// them (pace). A rate limit of the provider is thus no failure (hazards H16, H35).
-type limiter struct {
+// Limiter is an adaptive concurrency limiter. At most so many are inside as configured; while more than a few are refused,
+// they begin no faster than they are taken (pace). It is safe for concurrent use.
+type Limiter struct {
 	clock func() time.Time
 
 	mu      sync.Mutex
 	pace    pace
 	inside  int
-	waiting []*place
+	waiting []*Place
 	timer   bool // one is set for the next that may begin
 }
 
-// place is the right to one charge at the provider.
-type place struct {
+// Place is the right to be inside.
+type Place struct {
 	since time.Time
 	round *round // in which it counts; nil for none
 	given chan struct{}
 }
 
-func newLimiter(most int, clock func() time.Time) *limiter {
-	return &limiter{clock: clock, pace: pace{most: most}}
+// New makes one of so many places.
+func New(most int, clock func() time.Time) *Limiter {
+	return &Limiter{clock: clock, pace: pace{most: most}}
 }
 
-// enter waits for a place. Whoever got one gives it back with leave.
-func (l *limiter) enter(ctx context.Context) (*place, error) {
-	mine := &place{given: make(chan struct{})}
+// Enter waits for a place. Whoever got one gives it back with Leave.
+func (l *Limiter) Enter(ctx context.Context) (*Place, error) {
+	mine := &Place{given: make(chan struct{})}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, mine)
 	l.admit()
@@ -56,18 +58,18 @@ func (l *limiter) enter(ctx context.Context) (*place, error) {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 		return nil, ctx.Err()
 	}
-	l.giveBack(mine, silent) // it was given at the same moment
+	l.giveBack(mine, Silent) // it was given at the same moment
 	return nil, ctx.Err()
 }
 
-// leave gives the place back and learns from the outcome.
-func (l *limiter) leave(p *place, o outcome) {
+// Leave gives the place back and learns from the outcome.
+func (l *Limiter) Leave(p *Place, o Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.giveBack(p, o)
 }
 
-func (l *limiter) giveBack(p *place, o outcome) {
+func (l *Limiter) giveBack(p *Place, o Outcome) {
 	now := l.clock()
 	l.inside--
 	l.pace.end(p.round, o, now.Sub(p.since), now)
@@ -75,7 +77,7 @@ func (l *limiter) giveBack(p *place, o outcome) {
 }
 
 // admit lets those in who have waited longest. Called with l.mu held.
-func (l *limiter) admit() {
+func (l *Limiter) admit() {
 	now := l.clock()
 	l.pace.rest(l.inside, now)
 	for len(l.waiting) > 0 && l.inside < l.pace.limit() {
@@ -92,7 +94,7 @@ func (l *limiter) admit() {
 }
 
 // later lets the next one in when its time has come.
-func (l *limiter) later(wait time.Duration) {
+func (l *Limiter) later(wait time.Duration) {
 	if l.timer {
 		return
 	}
@@ -105,20 +107,19 @@ func (l *limiter) later(wait time.Duration) {
 	})
 }
 
-// Limit is what bounds the charges at the provider.
+// Limit is what bounds those inside.
 type Limit struct {
-	InFlight  int            // at a time
-	PerSecond float64        // as fast as they begin; 0 when nothing but InFlight bounds them
-	Reason    failure.Reason // why it is lower than configured; empty when it is not
+	Inside    int
+	PerSecond float64 // that begin; 0 when nothing but Inside bounds them
 }
 
 // Limit is the one in force now.
-func (l *limiter) Limit() Limit {
+func (l *Limiter) Limit() Limit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pace.rest(l.inside, l.clock())
 	if l.pace.rate == 0 {
-		return Limit{InFlight: l.pace.most}
+		return Limit{Inside: l.pace.most}
 	}
-	return Limit{InFlight: l.pace.limit(), PerSecond: l.pace.rate, Reason: failure.ProviderRateLimited}
+	return Limit{Inside: l.pace.limit(), PerSecond: l.pace.rate}
 }

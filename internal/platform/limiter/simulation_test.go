@@ -1,4 +1,4 @@
-package billing
+package limiter
 
 import (
 	"math/rand/v2"
@@ -9,13 +9,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"example.com/billing/internal/failure"
 )
 
 // market is a provider with a rate limit, and workers that always have an order. Time is simulated.
 type market struct {
-	l       *limiter
+	l       *Limiter
 	refuses func(now time.Time) bool // at arrival
 	low     time.Duration            // a charge takes low to high
 	high    time.Duration
@@ -29,7 +27,7 @@ type market struct {
 const claim = time.Millisecond
 
 func newMarket(low, high time.Duration, refuses func(time.Time) bool) *market {
-	return &market{l: newLimiter(256, time.Now), refuses: refuses, low: low, high: high, rnd: rand.New(rand.NewPCG(1, 2))}
+	return &market{l: New(256, time.Now), refuses: refuses, low: low, high: high, rnd: rand.New(rand.NewPCG(1, 2))}
 }
 
 // run lets them work for a while and tells charges a second and the share of refusals.
@@ -51,7 +49,7 @@ func (m *market) run(t *testing.T, d time.Duration) (perSecond, share float64) {
 }
 
 func (m *market) one(t *testing.T) {
-	p, err := m.l.enter(t.Context())
+	p, err := m.l.Enter(t.Context())
 	require.NoError(t, err)
 	m.mu.Lock()
 	no := m.refuses(time.Now())
@@ -60,12 +58,12 @@ func (m *market) one(t *testing.T) {
 	if no {
 		time.Sleep(min(wait, 2*time.Millisecond) + claim) // a refusal is no work
 		m.refused.Add(1)
-		m.l.leave(p, refused)
+		m.l.Leave(p, Refused)
 		return
 	}
 	time.Sleep(wait + claim)
 	m.taken.Add(1)
-	m.l.leave(p, taken)
+	m.l.Leave(p, Taken)
 }
 
 // bucket takes so many a second and saves up a tenth of a second of it.
@@ -129,7 +127,7 @@ func TestARateIsFound(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMarket(latency[0], latency[1], bucket(rate))
 				m.run(t, 5*time.Second)
-				require.Equal(t, failure.ProviderRateLimited, m.l.Limit().Reason)
+				require.Positive(t, m.l.Limit().PerSecond)
 				got, share := m.run(t, 20*time.Second)
 				require.Greater(t, got, 0.9*rate, "%v a second, %v", rate, latency)
 				require.Less(t, share, 0.1, "%v a second, %v", rate, latency)
@@ -169,11 +167,11 @@ func TestEverybodyIsRefusedAndThenNobody(t *testing.T) {
 		m := newMarket(usual[0], usual[1], some(0))
 		m.run(t, 5*time.Second)
 		free, _ := m.run(t, 5*time.Second)
-		require.Equal(t, Limit{InFlight: 256}, m.l.Limit())
+		require.Equal(t, Limit{Inside: 256}, m.l.Limit())
 
 		m.refuses = some(1)
 		m.run(t, 5*time.Second)
-		require.Equal(t, Limit{InFlight: 1, PerSecond: slowestTry, Reason: failure.ProviderRateLimited}, m.l.Limit())
+		require.Equal(t, Limit{Inside: 1, PerSecond: slowestTry}, m.l.Limit())
 		began := time.Now()
 		m.run(t, time.Minute)
 		require.LessOrEqual(t, float64(m.refused.Load()), 1.1*slowestTry*time.Since(began).Seconds())
@@ -182,7 +180,7 @@ func TestEverybodyIsRefusedAndThenNobody(t *testing.T) {
 		m.run(t, 4*time.Second)
 		got, _ := m.run(t, 5*time.Second)
 		require.Greater(t, got, 0.9*free)
-		require.Equal(t, Limit{InFlight: 256}, m.l.Limit())
+		require.Equal(t, Limit{Inside: 256}, m.l.Limit())
 	})
 }
 
@@ -211,13 +209,13 @@ func TestALullIsNoLimit(t *testing.T) {
 			m.one(t)
 			time.Sleep(time.Second)
 		}
-		require.Equal(t, Limit{InFlight: 256}, m.l.Limit())
+		require.Equal(t, Limit{Inside: 256}, m.l.Limit())
 
 		m.refuses = some(1)
 		m.run(t, 5*time.Second)
-		require.Equal(t, 1, m.l.Limit().InFlight)
+		require.Equal(t, 1, m.l.Limit().Inside)
 		time.Sleep(restAfter + time.Second)
-		require.Equal(t, Limit{InFlight: 256}, m.l.Limit(), "nobody was refused for long")
+		require.Equal(t, Limit{Inside: 256}, m.l.Limit(), "nobody was refused for long")
 	})
 }
 
@@ -228,9 +226,9 @@ func TestWhatIsNotSentIsNotSlowedDown(t *testing.T) {
 		m.run(t, 5*time.Second)
 		began := time.Now()
 		for range 1000 {
-			p, err := m.l.enter(t.Context())
+			p, err := m.l.Enter(t.Context())
 			require.NoError(t, err)
-			m.l.leave(p, silent)
+			m.l.Leave(p, Silent)
 		}
 		require.Less(t, time.Since(began), time.Second)
 	})
