@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"example.com/billing/internal/billing"
 	"example.com/billing/internal/failure"
 )
 
@@ -125,7 +126,7 @@ func (b brief) Error() string {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](b.error)
 	_, notTLS := errors.AsType[tls.RecordHeaderError](b.error)
 	if network || certificate || notTLS || errors.Is(b.error, io.EOF) || errors.Is(b.error, io.ErrUnexpectedEOF) ||
-		errors.Is(b.error, errTooLarge) || errors.Is(b.error, context.Canceled) {
+		errors.Is(b.error, billing.ErrTooLarge) || errors.Is(b.error, context.Canceled) {
 		return printable(b.error.Error(), 200)
 	}
 	return "the exchange broke off"
