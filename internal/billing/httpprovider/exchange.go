@@ -46,6 +46,7 @@ func (c *Client) exchange(parent context.Context, req *http.Request, sendBy time
 	if err != nil {
 		a.broken = interrupted(parent, err, failure.ProviderBadAnswer, "reading the answer")
 	}
+	c.leaveNode(a.status)
 	c.cfg.Observe(label(a.status), c.cfg.Clock().Sub(start))
 	return a, nil
 }

@@ -90,3 +90,23 @@ func TestWhatTheOtherSideDidNotTakeIsThrownAway(t *testing.T) {
 	require.Equal(t, failure.ProviderTimeout, f.Reason)
 	require.Error(t, <-ended, "closed with RST")
 }
+
+// After an answer that a sick node may have given, the next attempt takes another connection.
+func TestASickNodeIsLeft(t *testing.T) {
+	for _, status := range []int{302, 401, 403, 404, 500, 503, 402, 429} {
+		conns := map[string]bool{}
+		c := client(t, serve(t, func(w http.ResponseWriter, req *http.Request) {
+			conns[req.RemoteAddr] = true
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "sick")
+		}))
+		for range 2 {
+			_, _ = mustFail(t.Context(), t, c, request())
+		}
+		want := 2
+		if status == 402 || status == 429 {
+			want = 1
+		}
+		require.Len(t, conns, want, status)
+	}
+}
