@@ -30,11 +30,14 @@ func registerLimit(m *telemetry.Metrics, limit func() limiter.Limit) {
 
 // limitPart tells the limit in the readiness. A lower one is no reason not to be ready.
 func limitPart(limit func() limiter.Limit) admin.Part {
-	return admin.Part{Name: "concurrency", Check: func(context.Context) (bool, string) {
+	return admin.Part{Name: "concurrency", Check: func(context.Context) admin.Health {
 		l := limit()
 		if l.PerSecond == 0 {
-			return true, ""
+			return admin.Health{State: admin.Ready}
 		}
-		return true, fmt.Sprintf("%s: %d charges at a time, %.0f a second", failure.ProviderRateLimited, l.Inside, l.PerSecond)
+		return admin.Health{
+			State: admin.Ready, Reason: failure.ProviderRateLimited,
+			Detail: fmt.Sprintf("%d charges at a time, %.0f a second", l.Inside, l.PerSecond),
+		}
 	}}
 }
