@@ -19,6 +19,7 @@ import (
 	"example.com/billing/internal/fleet"
 	"example.com/billing/internal/hold"
 	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/platform/limiter"
 	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/internal/platform/telemetry"
 	"example.com/billing/internal/retry"
@@ -31,6 +32,7 @@ type roomDeps struct {
 	reader   *kafkaclient.Reader
 	line     *hold.Line
 	instance *fleet.Instance
+	limit    func() limiter.Limit
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
@@ -79,6 +81,7 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			return admin.Health{State: admin.Ready}
 		}},
 		{Name: "line", Check: func(context.Context) admin.Health { return lineState(d.line, d.instance) }},
+		limitPart(d.limit),
 		{Name: "database", Check: func(ctx context.Context) admin.Health { return answers(postgres.Ping(ctx, d.pool)) }},
 		{Name: "broker", Check: func(ctx context.Context) admin.Health {
 			_, err := d.reader.Topics(ctx, []string{l.Main()})
