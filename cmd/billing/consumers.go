@@ -54,7 +54,7 @@ func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, 
 		tier := common
 		tier.Topic, tier.Group, tier.Window = t.Topic, t.Group, tierWindow
 		tier.Client.PrefetchKB = 1024
-		tier.Due = func(m kafkaclient.Message) time.Time { return l.Open(m, time.Now()).NotBefore }
+		tier.Due = func(m kafkaclient.Message) (time.Time, bool) { return l.Due(m, time.Now()) }
 		c.configs = append(c.configs, tier)
 	}
 	return c, c.muster()

@@ -85,9 +85,16 @@ func (p *Processor) charge(ctx context.Context, e retry.Envelope, event OrderCon
 	}
 	order := event.Order()
 	order.Origin = billing.Origin{TopicID: p.cfg.TopicID(e.OriginTopic), Partition: e.OriginPart, Offset: e.OriginOffset}
-	order.Traceparent, order.MayBeKnown = e.Traceparent, age > p.cfg.Window || e.Tried
+	order.Traceparent, order.MayBeKnown = e.Traceparent, p.old(age) || e.Tried
 	return p.cfg.Charger.Charge(ctx, order)
 }
+
+// old reports whether a database that was lost may have sent the record. A time in the future tells that a clock is wrong,
+// and nothing of the record's age.
+func (p *Processor) old(age time.Duration) bool { return age > p.cfg.Window || age < -clockSkew }
+
+// clockSkew is how far the clocks of machines that are kept right may differ.
+const clockSkew = time.Minute
 
 // recovered turns a panic into a failure. It is a bug in our code: the message goes to the dead letters with the place it
 // happened, and the process lives on.

@@ -30,8 +30,10 @@ type ConsumerConfig struct {
 	Slots   chan struct{} // bounds the messages in handlers, shared by the consumers of an instance
 	Gate    Gate
 	Handler Handler
-	// Due is when a message may be handled; nil: at once. With Due, partitions wait apart from each other.
-	Due func(m Message) time.Time
+	// Due is when a message may be handled, asked once, when it is received; nil: at once. With Due, partitions wait apart
+	// from each other. A message whose due time cannot be right is odd: it takes no place in the window, so that many of
+	// those keep nobody else waiting.
+	Due func(m Message) (at time.Time, odd bool)
 	// Window bounds the unfinished messages in memory: of the consumer, or of each partition with Due.
 	Window      int
 	WindowBytes int64
@@ -177,13 +179,18 @@ func (c *Consumer) take(km *kafka.Message) error {
 	if m.Offset < p.next {
 		return fmt.Errorf("offsets of %s[%d] run backwards, from %d to %d: the topic was created again or has lost records", m.Topic, m.Partition, p.next, m.Offset)
 	}
+	m.Received = time.Now()
 	it, first := p.enqueue(m, c.seed)
+	if c.cfg.Due != nil {
+		it.due, it.odd = c.cfg.Due(m)
+		p.noteOdd(it, 1)
+	}
 	c.unfinished++
 	c.bytes += it.bytes
 	if first {
 		c.start(it)
 	}
-	if c.cfg.Due != nil && p.unfinished >= c.cfg.Window {
+	if c.cfg.Due != nil && p.waiting() >= c.cfg.Window {
 		c.pause(p, "waiting")
 	}
 	return nil

@@ -22,6 +22,7 @@ type partition struct {
 	lanes      map[uint64]*item // last item of each key that is unfinished
 	parked     map[*item]*time.Timer
 	unfinished int
+	odd        int // of them: they take no place in the window
 	bytes      int64
 	from       kafka.Offset // where it begins; OffsetInvalid: not known yet
 	careful    int64        // records below this offset are handled one at a time
@@ -39,7 +40,9 @@ type partition struct {
 type item struct {
 	p      *partition
 	msg    Message
-	bytes  int64 // that it takes in memory
+	due    time.Time // zero: at once
+	odd    bool      // its due time cannot be right
+	bytes  int64     // that it takes in memory
 	seq    uint64
 	lane   uint64
 	keyed  bool
@@ -80,10 +83,20 @@ func (p *partition) enqueue(m Message, seed maphash.Seed) (it *item, first bool)
 	return it, !busy
 }
 
+func (p *partition) noteOdd(it *item, n int) {
+	if it.odd {
+		p.odd += n
+	}
+}
+
+// waiting is how many messages take a place in the window.
+func (p *partition) waiting() int { return p.unfinished - p.odd }
+
 // finish marks the item done and returns the next of its key, if one waits.
 func (p *partition) finish(it *item) *item {
 	p.tracker.done(it.seq)
 	p.unfinished--
+	p.noteOdd(it, -1)
 	p.bytes -= it.bytes
 	if it.keyed && it.behind == nil {
 		delete(p.lanes, it.lane)
