@@ -137,7 +137,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, instance, metrics, log})
+	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, crew, instance, metrics, log})
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -94,6 +96,17 @@ func (c *crew) list() []*kafkaclient.Consumer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.members
+}
+
+// state tells which consumers are outside of their groups: their messages wait until they are in.
+func (c *crew) state() (ok bool, reason string) {
+	var outside []string
+	for _, consumer := range c.list() {
+		if d := consumer.Outside(); d > 0 {
+			outside = append(outside, fmt.Sprintf("%s has not joined its group for %s", consumer.Topic(), d.Round(time.Second)))
+		}
+	}
+	return len(outside) == 0, strings.Join(outside, "; ")
 }
 
 // noteIntake counts the finished records of the main topic before their offsets move (hazard H18). After a crash a range

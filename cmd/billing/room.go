@@ -26,6 +26,7 @@ type roomDeps struct {
 	producer *kafkaclient.Producer
 	reader   *kafkaclient.Reader
 	line     *hold.Line
+	crew     *crew
 	instance *fleet.Instance
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
@@ -75,6 +76,7 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			return true, ""
 		}},
 		{Name: "line", Check: func(context.Context) (bool, string) { return lineState(d.line, d.instance) }},
+		{Name: "consumers", Check: func(context.Context) (bool, string) { return d.crew.state() }},
 		{Name: "database", Check: func(ctx context.Context) (bool, string) {
 			if postgres.Ping(ctx, d.pool) != nil { // its text may name hosts and accounts
 				return false, "does not answer"

@@ -38,7 +38,8 @@ type ConsumerConfig struct {
 	Window      int
 	WindowBytes int64
 	Drain       time.Duration // how long a revocation or a stop waits for handlers before it cuts them
-	// Stall is how long a partition may owe records, without our having paused it, before that is reported; 0: 30 s.
+	// Stall is how long a partition may owe records, without our having paused it, or the group partitions, before that is
+	// reported; 0: 30 s.
 	Stall time.Duration
 	// Lost is told of records that were deleted before they were handled; may be nil.
 	Lost func(topic string, records int64)
@@ -66,7 +67,10 @@ type Consumer struct {
 	parts      map[int32]*partition
 	unfinished int
 	bytes      int64
-	full       bool // all partitions are paused until the window has room
+	full       bool      // all partitions are paused until the window has room
+	bare       time.Time // since when there has been no partition; zero: there are some
+	outside    time.Time // since when the group owes us partitions; zero: it does not
+	rejoin     bool      // join the group anew at the next poll
 
 	lastError   kafka.Error // of the client, and when it was logged
 	lastErrorAt time.Time
@@ -102,16 +106,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer stop()
 	unfollow := c.followStop(ctx)
 	defer unfollow()
-	err := c.client.Subscribe(c.cfg.Topic, func(_ *kafka.Consumer, ev kafka.Event) error {
-		if err := c.rebalance(ctx, ev); err != nil { // the client drops what is returned
-			c.cfg.Log.Error("rebalance", "topic", c.cfg.Topic, "error", err)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("subscribe to %s: %w", c.cfg.Topic, err)
+	if err := c.join(ctx); err != nil {
+		return err
 	}
-	for _, loop := range []func(context.Context){c.storeLoop, c.placeLoop, c.watchLoop} {
+	for _, loop := range []func(context.Context){c.storeLoop, c.placeLoop, c.watchLoop, c.memberLoop} {
 		c.loops.Go(func() { loop(ctx) })
 	}
 	var failed error
@@ -120,7 +118,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 		if c.waitForRoom(ctx) {
 			c.pauseAll()
 		}
-		failed = c.handle(c.client.Poll(int(pollWait.Milliseconds())))
+		if failed = c.joinAgain(ctx); failed == nil {
+			failed = c.handle(c.client.Poll(int(pollWait.Milliseconds())))
+		}
 	}
 	stop()
 	return errors.Join(failed, c.shutDown())

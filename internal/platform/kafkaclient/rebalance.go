@@ -38,6 +38,9 @@ func (c *Consumer) assigned(tps []kafka.TopicPartition) []*partition {
 		c.parts[p.id] = p
 		ps, ids = append(ps, p), append(ids, p.id)
 	}
+	if len(ps) > 0 {
+		c.bare, c.outside = time.Time{}, time.Time{}
+	}
 	c.full = false // the new ones are not paused; the others follow at the next resume
 	c.cfg.Log.Info("partitions assigned", "topic", c.cfg.Topic, "partitions", ids)
 	return ps
@@ -88,6 +91,9 @@ func (c *Consumer) forget(ps []*partition) {
 		if c.parts[p.id] == p {
 			delete(c.parts, p.id)
 		}
+	}
+	if len(c.parts) == 0 && c.bare.IsZero() {
+		c.bare = time.Now()
 	}
 }
 
