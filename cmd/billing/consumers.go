@@ -44,7 +44,8 @@ type crew struct {
 // than charges in flight: the others settle, or wait to be next.
 func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, guard *orders.Poison, metrics *telemetry.Metrics, handler kafkaclient.Handler, log *slog.Logger) (*crew, error) {
 	common := kafkaclient.ConsumerConfig{
-		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Careful: guard.Careful, Log: log,
+		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Log: log,
+		Careful: guard.Careful, EndedWell: guard.EndedWell,
 		Lost:        func(topic string, records int64) { metrics.Lost.WithLabelValues(topic).Add(float64(records)) },
 		WindowBytes: windowBytes, Drain: min(drainAtStop, max(time.Second, cfg.StopTimeout-drainReserve)),
 	}

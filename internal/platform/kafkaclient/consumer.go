@@ -45,6 +45,9 @@ type ConsumerConfig struct {
 	Lost func(topic string, records int64)
 	// Careful tells up to which offset the records of a new assignment are handled one at a time; nil: none are.
 	Careful func(ctx context.Context, topic string, partition int32, committed int64) (until int64, err error)
+	// EndedWell is told of assignments that Careful was asked about and that ended without a crash, with the offsets that it
+	// was asked about; nil: nobody is.
+	EndedWell func(ctx context.Context, topic string, began map[int32]int64) error
 	// Progress is called before offsets are stored; while it fails they are not.
 	Progress func(ctx context.Context, ps []Progress) error
 	Log      *slog.Logger

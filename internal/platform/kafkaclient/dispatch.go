@@ -84,8 +84,10 @@ func (c *Consumer) end(it *item, err error) {
 	}
 	c.unfinished--
 	c.bytes -= it.bytes
-	if next := p.finish(it); next != nil && p.stop.Err() == nil {
-		c.start(next)
+	for _, next := range p.finish(it) {
+		if p.stop.Err() == nil {
+			c.start(next)
+		}
 	}
 	signal(c.finished)
 	if c.hasRoom() {

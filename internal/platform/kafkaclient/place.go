@@ -87,11 +87,14 @@ func (c *Consumer) place(ctx context.Context, ps []*partition, patience time.Dur
 	if err != nil {
 		return err
 	}
-	careful := c.inspect(ctx, committed)
+	outsets := c.inspect(ctx, committed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, p := range ps {
-		p.from, p.careful = committed[i].Offset, careful[p.id]
+		p.from = committed[i].Offset
+		if o, known := outsets[p.id]; known {
+			p.began, p.careful = o.began, o.careful
+		}
 	}
 	return nil
 }

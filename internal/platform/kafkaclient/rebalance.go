@@ -56,11 +56,15 @@ func (c *Consumer) revoked(tps []kafka.TopicPartition, lost bool) {
 			p.cut()
 		}
 	}
-	if left := c.stopping(ps); left > 0 {
+	left := c.stopping(ps)
+	if left > 0 {
 		c.cfg.Log.Warn("handlers still running after the cut; their messages are redelivered", "topic", c.cfg.Topic, "partitions", left)
 	}
 	if !lost {
 		c.store(context.Background())
+	}
+	if left == 0 {
+		c.endWell(ps)
 	}
 	c.forget(ps)
 }
