@@ -117,9 +117,11 @@ func noteIntake(store *pgstore.Store, topic uuid.UUID) func(context.Context, []k
 		for {
 			var ranges []pgstore.Intake
 			for _, p := range ps {
-				if n := len(p.Runs); n > 0 {
-					ranges = append(ranges, pgstore.Intake{TopicID: topic, Partition: p.Partition, From: p.Runs[0].From, Next: p.Runs[n-1].Next, Records: p.Records()})
+				r := pgstore.Intake{TopicID: topic, Partition: p.Partition, From: p.Next, Next: p.Next, Records: p.Records()}
+				if r.Records > 0 {
+					r.From = p.Runs[0].From
 				}
+				ranges = append(ranges, r)
 			}
 			err := store.AdvanceIntake(ctx, ranges)
 			overlap, ok := errors.AsType[*pgstore.OverlapError](err)

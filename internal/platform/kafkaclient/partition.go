@@ -32,6 +32,7 @@ type partition struct {
 	running    int          // in a handler now
 	next       int64        // offset after the last received one
 	end        int64        // the client has read up to here, past what is no record
+	stored     int64        // up to here everything was given to Progress and stored, or is about to be
 	paused     string       // the reason; empty: not paused
 	stalled    int64        // position at which it owes records, see watch.go; -1: none
 	nudge      bool         // seek at the next poll, if it still owes
@@ -104,6 +105,15 @@ func (p *partition) noteOdd(it *item, n int) {
 
 // waiting is how many messages take a place in the window.
 func (p *partition) waiting() int { return p.unfinished - p.odd }
+
+// tail is the offset that the client has read up to beyond the last record, if every record is finished: what lies between,
+// transaction markers, aborted, compacted or deleted records, is nobody's work. Else it is 0.
+func (p *partition) tail() int64 {
+	if p.unfinished > 0 || p.end <= max(p.next, p.stored, int64(p.from)) {
+		return 0
+	}
+	return p.end
+}
 
 // finish marks the item done and returns those that may start now: the next of its key, and with the last suspect all that
 // waited for that.

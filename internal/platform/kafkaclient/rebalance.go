@@ -168,10 +168,13 @@ func (c *Consumer) collect() {
 	}
 	for _, p := range c.parts {
 		more, ok := p.tracker.advance()
+		if tail := p.tail(); tail > 0 {
+			more.Next, ok = tail, true
+		}
 		if !ok {
 			continue
 		}
-		more.Partition = p.id
+		more.Partition, p.stored = p.id, more.Next
 		if r, pending := c.ranges[p]; pending {
 			more.Runs = append(r.Runs, more.Runs...)
 		}
