@@ -75,6 +75,8 @@ type Consumer struct {
 	outside    time.Time // since when the group owes us partitions; zero: it does not
 	rejoin     bool      // join the group anew at the next poll
 
+	outsideTold time.Time // when it was last told
+
 	lastError   kafka.Error // of the client, and when it was logged
 	lastErrorAt time.Time
 

@@ -74,7 +74,10 @@ func (c *Consumer) noteOutside(bare time.Time, owed, rejoin bool, cause error) {
 	if time.Since(bare) < c.cfg.Stall { // it may be on its way
 		return
 	}
-	c.outside = bare
+	if !c.outside.IsZero() && time.Since(c.outsideTold) < c.cfg.Stall {
+		return
+	}
+	c.outside, c.outsideTold = bare, time.Now()
 	attrs := []any{"topic", c.cfg.Topic, "group", c.cfg.Group, "for", time.Since(bare).Round(time.Second).String(), "joins_again", rejoin}
 	if cause != nil {
 		attrs = append(attrs, "error", cause)
