@@ -63,7 +63,7 @@ func (c *Consumer) memberLoop(ctx context.Context) {
 func (c *Consumer) noteOutside(bare time.Time, owed, rejoin bool, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.bare != bare { // it has partitions, or had some meanwhile
+	if !c.bare.Equal(bare) { // it has partitions, or had some meanwhile
 		return
 	}
 	if !owed {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,7 +101,7 @@ func TestRebuildsWaitLongerAndLonger(t *testing.T) {
 	}
 	const ms = time.Millisecond
 	require.Equal(t, []time.Duration{0, 100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 5000 * ms, 5000 * ms, 0},
-		kafkaclient.RebuildWaits(append(at, now.Add(2*time.Minute))...))
+		kafkaclient.RebuildWaits(slices.Concat(at, []time.Time{now.Add(2 * time.Minute)})...))
 }
 
 // A broker that works and says no is told apart from one that does not work, and at once.
