@@ -146,7 +146,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, instance, charging.Limit, metrics, log})
+	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, crew, instance, charging.Limit, metrics, log})
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type roomDeps struct {
 	producer *kafkaclient.Producer
 	reader   *kafkaclient.Reader
 	line     *hold.Line
+	crew     *crew
 	instance *fleet.Instance
 	limit    func() limiter.Limit
 	metrics  *telemetry.Metrics
@@ -81,6 +82,7 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			return admin.Health{State: admin.Ready}
 		}},
 		{Name: "line", Check: func(context.Context) admin.Health { return lineState(d.line, d.instance) }},
+		{Name: "consumers", Check: func(context.Context) admin.Health { return d.crew.state() }},
 		limitPart(d.limit),
 		{Name: "database", Check: func(ctx context.Context) admin.Health { return answers(postgres.Ping(ctx, d.pool)) }},
 		{Name: "broker", Check: func(ctx context.Context) admin.Health {

@@ -83,11 +83,17 @@ func TestProcessChargesWhatTheRecordStandsFor(t *testing.T) {
 }
 
 func TestProcessAsksFirstWhereADatabaseMayHaveForgotten(t *testing.T) { // H3
-	for _, e := range []retry.Envelope{{Tried: true}, {OriginTime: time.Now().Add(-2 * time.Hour)}} {
+	for _, e := range []retry.Envelope{
+		{Tried: true}, {OriginTime: time.Now().Add(-2 * time.Hour)},
+		{OriginTime: time.Now().Add(time.Hour)}, {OriginTime: time.Now().Add(100 * 24 * time.Hour)}, // which proves nothing of its age
+	} {
 		k := &till{envelope: e}
 		require.NoError(t, k.process(t, someEvent))
 		require.True(t, k.charged[0].MayBeKnown)
 	}
+	k := &till{envelope: retry.Envelope{OriginTime: time.Now().Add(5 * time.Second)}} // clocks differ a little
+	require.NoError(t, k.process(t, someEvent))
+	require.False(t, k.charged[0].MayBeKnown)
 }
 
 func TestProcessDoesNotChargeWhatItMayNot(t *testing.T) {
