@@ -80,7 +80,7 @@ func (p *Processor) charge(ctx context.Context, e retry.Envelope, event OrderCon
 	switch {
 	case e.Stopped != nil:
 		return r, e.Stopped
-	case p.cfg.MaxAge > 0 && age > p.cfg.MaxAge:
+	case p.cfg.MaxAge > 0 && age > p.cfg.MaxAge && !e.AgeLifted:
 		return r, failure.New(failure.TooOld, "the order is %s old, at most %s are charged", age.Round(time.Second), p.cfg.MaxAge)
 	}
 	order := event.Order()
@@ -95,7 +95,7 @@ func recovered(v any, err error) error {
 	if v == nil {
 		return err
 	}
-	return failure.New(failure.Panic, "%v at %s", v, panicSite(debug.Stack()))
+	return failure.New(failure.Panic, "%v at %s", failure.Recovered(v), panicSite(debug.Stack()))
 }
 
 // panicSite is the line of code that panicked: the first one below runtime's own.
