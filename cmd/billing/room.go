@@ -52,6 +52,7 @@ func newRoom(cfg Config, l retry.Ladder, opt serveOptions, d roomDeps) (*room, e
 	records := deadletter.NewRecords(d.pool, d.reader, d.reader)
 	replayer, err := deadletter.NewReplayer(deadletter.ReplayerConfig{
 		Ladder: l, Targets: cfg.ReplayTargets, Ceiling: cfg.ReplayCeiling, Environment: cfg.Environment, Clock: time.Now, Log: d.log,
+		MaxAge: time.Duration(cfg.MaxAge), Held: func() failure.Reason { why, _ := d.line.Held(); return why },
 	}, d.pool, d.reader, records, d.producer)
 	if err != nil {
 		return nil, &usageError{[]string{"BILLING_REPLAY_TARGETS: " + err.Error()}}

@@ -21,6 +21,7 @@ import (
 	"example.com/billing/internal/admin"
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/failure"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/retry"
 	"example.com/billing/internal/testkit"
@@ -38,6 +39,7 @@ type world struct {
 	cfg    admin.Config
 	log    *logText
 	url    string
+	held   failure.Reason // of the line; empty: it runs
 }
 
 // newWorld lists dead letters, too. It serves when serve is called.
@@ -57,6 +59,7 @@ func newWorld(t *testing.T) *world {
 	records := deadletter.NewRecords(w.db.Pool, reader, reader)
 	replayer, err := deadletter.NewReplayer(deadletter.ReplayerConfig{
 		Ladder: w.ladder, Ceiling: 5, Environment: "test", Clock: time.Now, Log: log, ListWait: testkit.Patience,
+		Held: func() failure.Reason { return w.held },
 	}, w.db.Pool, reader, records, producer)
 	require.NoError(t, err)
 	ingester, err := deadletter.NewIngester(deadletter.IngesterConfig{Topic: w.ladder.DeadLetters(), Main: w.ladder.Main(), Log: log}, w.db.Pool, reader, reader, decode)
