@@ -61,6 +61,8 @@ type Config struct {
 	AdminTokens string `envconfig:"ADMIN_TOKENS" secret:"true" file:"true" example:"alice:operator:…" doc:"name:role:token,…; roles viewer, operator, approver; none: no admin surface"`
 	LogLevel    string `envconfig:"LOG_LEVEL" default:"info" example:"info" doc:"debug, info, warn or error"`
 	LogFormat   string `envconfig:"LOG_FORMAT" default:"json" example:"json" doc:"json or text"`
+
+	AdminShowHeaders []string `envconfig:"ADMIN_SHOW_HEADERS" example:"shop,tenant" doc:"headers of producers that every role of the admin surface may see"`
 }
 
 // optionalDuration is a duration or "off", which is 0.

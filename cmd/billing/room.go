@@ -58,7 +58,7 @@ func newRoom(cfg Config, l retry.Ladder, opt serveOptions, d roomDeps) (*room, e
 		return nil, &usageError{[]string{"BILLING_REPLAY_TARGETS: " + err.Error()}}
 	}
 	r.server, err = admin.New(
-		admin.Config{Addr: cfg.HTTPAddr, DeadLetters: l.DeadLetters(), Tokens: tokens, AllowDemoToken: opt.allowDemoToken, StopTimeout: time.Second},
+		admin.Config{Addr: cfg.HTTPAddr, DeadLetters: l.DeadLetters(), Tokens: tokens, AllowDemoToken: opt.allowDemoToken, ShowHeaders: cfg.AdminShowHeaders, StopTimeout: time.Second},
 		admin.Deps{
 			Pool: d.pool, Letters: r.list, Records: records, Replayer: replayer, Parts: r.parts(l, d),
 			Metrics: d.metrics.Registry, Clock: time.Now, Log: d.log,

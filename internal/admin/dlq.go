@@ -14,7 +14,6 @@ import (
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
 	"example.com/billing/internal/failure"
-	"example.com/billing/internal/platform/kafkaclient"
 )
 
 // readTimeout bounds the reading of one record from the broker.
@@ -88,10 +87,11 @@ type shownLetter struct {
 }
 
 type recordView struct {
-	Timestamp time.Time    `json:"timestamp"`
-	Headers   []headerView `json:"headers"`
-	Key       *bytesView   `json:"key,omitempty"`   // operators and approvers only
-	Value     *bytesView   `json:"value,omitempty"` // the same
+	Timestamp     time.Time    `json:"timestamp"`
+	Headers       []headerView `json:"headers"`
+	HiddenHeaders int          `json:"hidden_headers"`  // of producers, not for this role
+	Key           *bytesView   `json:"key,omitempty"`   // operators and approvers only
+	Value         *bytesView   `json:"value,omitempty"` // the same
 }
 
 type headerView struct {
@@ -138,7 +138,7 @@ func (s *Server) showLetter(c echo.Context, by Token) (any, error) {
 	if !ok {
 		return shown, nil
 	}
-	shown.Record = viewRecord(d.Message)
+	shown.Record = s.viewRecord(d.Message, by.Role)
 	if by.Role < Operator {
 		return shown, nil
 	}
@@ -153,12 +153,4 @@ func (s *Server) showLetter(c echo.Context, by Token) (any, error) {
 	key, value := viewBytes(d.Message.Key), viewBytes(d.Message.Value)
 	shown.Record.Key, shown.Record.Value = &key, &value
 	return shown, nil
-}
-
-func viewRecord(m kafkaclient.Message) *recordView {
-	v := &recordView{Timestamp: m.Timestamp.UTC(), Headers: []headerView{}}
-	for _, h := range m.Headers {
-		v.Headers = append(v.Headers, headerView{h.Key, viewBytes(h.Value)})
-	}
-	return v
 }

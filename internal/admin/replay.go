@@ -37,7 +37,7 @@ type replayAnswer struct {
 	SkippedReasons map[deadletter.Skip]int `json:"skipped_reasons"`
 	TargetTopic    string                  `json:"target_topic"`
 	DryRun         bool                    `json:"dry_run"`
-	Held           *failure.Reason         `json:"held"` // a dry run only: why a real one would be refused; null: it would not
+	Held           *failure.Reason         `json:"held,omitempty"` // a dry run only: why a real one would be refused
 }
 
 // replay answers POST /admin/dlq/{dlq_topic}/replay. Without a body it replays all that is open.

@@ -29,9 +29,10 @@ import (
 // Config says where to listen and who may come in. Zero durations take their defaults.
 type Config struct {
 	Addr           string
-	DeadLetters    string  // the dead-letter topic
-	Tokens         []Token // none: no admin surface, only health and metrics
-	AllowDemoToken bool    // only the demo does
+	DeadLetters    string   // the dead-letter topic
+	Tokens         []Token  // none: no admin surface, only health and metrics
+	AllowDemoToken bool     // only the demo does
+	ShowHeaders    []string // of producers, that every role may see
 	CheckTimeout   time.Duration
 	ReplayTimeout  time.Duration
 	CallLease      time.Duration // how long a call with an Idempotency-Key whose process died keeps it
