@@ -140,16 +140,16 @@ func (a answers) keep(ctx context.Context, c call, response []byte) error {
 }
 
 // failed lets the same call be made again. One that was refused did nothing, and its key is free for another request; one
-// that stopped half-way keeps key and id, so that the same call goes on where it stood. It returns the failure.
-func (a answers) failed(ctx context.Context, c call, failure error) error {
+// that stopped half-way keeps key and id, so that the same call goes on where it stood. It returns the cause.
+func (a answers) failed(ctx context.Context, c call, cause error) error {
 	if c.key == "" {
-		return failure
+		return cause
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if asProblem(failure).Status >= http.StatusInternalServerError {
-		return errors.Join(failure, a.free(ctx, c, 0))
+	if asProblem(cause).Status >= http.StatusInternalServerError {
+		return errors.Join(cause, a.free(ctx, c, 0))
 	}
 	_, err := a.pool.Exec(ctx, `DELETE FROM admin_requests WHERE actor = $1 AND key = $2 AND status IS NULL`, c.actor, c.key)
-	return errors.Join(failure, err)
+	return errors.Join(cause, err)
 }

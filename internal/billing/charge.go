@@ -25,6 +25,7 @@ type Order struct {
 	AmountText string
 	// CurrencyIsDefault tells that the event named no currency.
 	CurrencyIsDefault bool
+	Record            string // names the message that asks for it: topic/partition/offset
 	// Origin is the record of the main topic that this order arrived on.
 	Origin Origin
 	// MayBeKnown asks for a look-up at the provider before the first send of an order without a row: the record is old, or
@@ -117,3 +118,13 @@ type Attempt struct {
 	Replayed          bool   // the provider answered from its memory of the key
 	Detail            string // for people: no payload, no key, no token
 }
+
+// Moved says what the order's row knows about money.
+type Moved uint8
+
+// What the row knows.
+const (
+	NoMoney   Moved = iota // there is no row, or it is proven that no money moved
+	MayBe                  // somebody works on the order, or nobody knows how an attempt ended
+	Certainly              // it is charged
+)

@@ -23,6 +23,9 @@ type Line interface {
 	Held() (failure.Reason, time.Time)
 	Answered() time.Time
 	Pause(on bool)
+	Flood() (on bool, withheld map[failure.Reason]int)
+	Flooded()
+	Accept(r failure.Reason, n int)
 }
 
 // Config of an instance.
@@ -46,9 +49,13 @@ type Instance struct {
 	peers  peers
 	member membership
 	pause  atomic.Pointer[Pause] // as it was last read
+	soon   chan struct{}         // a token when Run is to look at once
 
 	told   failure.Reason // to the others
 	toldAt time.Time
+
+	floodRead bool // the flood of the process before this one, if any
+	flooded   bool // as it stands in the database
 }
 
 // New checks the settings.
@@ -56,7 +63,7 @@ func New(cfg Config, pool *pgxpool.Pool, line Line) (*Instance, error) {
 	if cfg.LeaveAfter <= 0 || cfg.Clock == nil || cfg.Log == nil || pool == nil || line == nil {
 		return nil, errors.New("fleet: a time to leave after, clock, log, pool and line are required")
 	}
-	return &Instance{cfg: cfg, pool: pool, line: line, peers: peers{pool, uuid.New()}, member: membership{back: make(chan struct{}, 1)}}, nil
+	return &Instance{cfg: cfg, pool: pool, line: line, peers: peers{pool, uuid.New()}, member: membership{back: make(chan struct{}, 1)}, soon: make(chan struct{}, 1)}, nil
 }
 
 // Run looks once a second until ctx is done, and takes its leave of the others then.
@@ -69,10 +76,19 @@ func (i *Instance) Run(ctx context.Context) error {
 			i.takeLeave()
 			return nil
 		case <-tick.C:
+		case <-i.soon:
 		}
 		if err := i.Look(ctx); err != nil && ctx.Err() == nil {
 			i.cfg.Log.Debug("the other instances are out of sight", "error", err) // readiness tells that the database is
 		}
+	}
+}
+
+// LookSoon makes Run look at once: a flood of dead letters is to be known before this process can be killed.
+func (i *Instance) LookSoon() {
+	select {
+	case i.soon <- struct{}{}:
+	default:
 	}
 }
 
@@ -91,7 +107,7 @@ const lookTimeout = 5 * time.Second
 func (i *Instance) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	return errors.Join(i.obey(ctx), i.tell(ctx), i.decide(ctx))
+	return errors.Join(i.obey(ctx), i.followFlood(ctx), i.tell(ctx), i.decide(ctx))
 }
 
 func (i *Instance) obey(ctx context.Context) error {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/hold"
 	"example.com/billing/internal/platform/crash"
 	"example.com/billing/internal/platform/kafkaclient"
 )
@@ -22,7 +24,9 @@ type Publisher interface {
 
 // Line says whose fault a failure is, knowing how other orders fare. hold.Line is the one implementation.
 type Line interface {
-	Judge(order string, f *failure.Error, began time.Time, answered bool) failure.Fault
+	Judge(a hold.Attempt, f *failure.Error) failure.Fault
+	Verdict(record string, f *failure.Error)
+	MayTry(record string) bool
 	Published()
 }
 
@@ -40,6 +44,7 @@ type Fate struct {
 	Order     uuid.UUID // zero: the record could not be decoded
 	Kind      string    // "duplicate", "waiting", "dead", or "replay": it stands for another record, which has the fate
 	Reason    failure.Reason
+	Step      int64 // how far the message had come: "waiting" of an earlier step replaces nothing
 }
 
 // Outcome is what became of a message.
@@ -74,13 +79,22 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 	if o.Order != uuid.Nil {
 		order = o.Order.String()
 	}
+	attempt := hold.Attempt{Record: e.Message.Name(), Order: order, Began: e.Opened}
 	if o.Err == nil {
-		r.cfg.Line.Judge(order, nil, e.Opened, !o.Duplicate)
+		attempt.Answered = !o.Duplicate
+		r.cfg.Line.Judge(attempt, nil)
 		return r.charged(ctx, e, o)
 	}
 	f := failure.Of(o.Err)
-	fault := r.cfg.Line.Judge(order, f, e.Opened, f.Answered)
+	attempt.Answered = f.Answered
+	fault := r.cfg.Line.Judge(attempt, f)
 	step := r.cfg.Ladder.Next(e, f, fault, r.cfg.Clock())
+	if step.Kind == ToDeadLetters && f.Verdict == failure.NotAsked {
+		r.cfg.Line.Verdict(attempt.Record, f)
+	}
+	if f.Verdict == failure.Withheld {
+		fault, step = failure.OfSystem, Step{Kind: InMemory, After: withheldRecheck}
+	}
 	if step.Kind == InMemory {
 		return r.stay(e, f, fault, step)
 	}
@@ -173,7 +187,7 @@ func (r *Router) Setback(e Envelope, order string, err error, other failure.Reas
 	if f.Reason == failure.Unclassified {
 		f = failure.New(other, "%w", err)
 	}
-	r.cfg.Line.Judge(order, f, r.cfg.Clock(), false)
+	r.cfg.Line.Judge(hold.Attempt{Record: e.Message.Name(), Order: order, Began: r.cfg.Clock()}, f)
 	return r.stay(e, f, failure.OfSystem, Step{After: holdRecheck})
 }
 
@@ -187,9 +201,30 @@ func (r *Router) logStep(e Envelope, order string, f *failure.Error, step Step) 
 		"order_id", order, "reason", f.Reason, "class", f.Class(), "failures", step.Failures, "to", step.Topic, "error", clip(f.Detail, maxErrorText))
 }
 
+// Admit keeps a message back whose verdict is withheld, until there is a reason to judge it anew.
+func (r *Router) Admit(next kafkaclient.Handler) kafkaclient.Handler {
+	return func(ctx context.Context, m kafkaclient.Message) error {
+		if !r.cfg.Line.MayTry(m.Name()) {
+			return &Later{After: withheldRecheck/2 + rand.N(withheldRecheck/2), Err: errWithheld}
+		}
+		return next(ctx, m)
+	}
+}
+
+var errWithheld = errors.New("too many messages die: its verdict waits")
+
 // fate is the fate of the record that the message stands for.
 func (e Envelope) fate(order uuid.UUID, kind string, reason failure.Reason) Fate {
-	return Fate{Topic: e.OriginTopic, Partition: e.OriginPart, Offset: e.OriginOffset, Order: order, Kind: kind, Reason: reason}
+	return Fate{Topic: e.OriginTopic, Partition: e.OriginPart, Offset: e.OriginOffset, Order: order, Kind: kind, Reason: reason, Step: e.step(kind)}
+}
+
+// step grows along the way of a message: with each replay, each failure, each wait, and at the end of the way.
+func (e Envelope) step(kind string) int64 {
+	end := int64(1)
+	if kind == "waiting" {
+		end = 0
+	}
+	return int64(e.ReplayCount)<<20 | int64(e.Failures)<<12 | int64(min(e.Waits, 1<<11-1))<<1 | end
 }
 
 // Later asks the consumer to handle the message again. It is an error: nobody has taken responsibility.

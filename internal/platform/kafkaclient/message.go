@@ -7,6 +7,7 @@ package kafkaclient
 
 import (
 	"errors"
+	"strconv"
 	"time"
 )
 
@@ -21,8 +22,14 @@ type Message struct {
 	Timestamp time.Time // milliseconds, as the producer or the broker set it
 
 	Since time.Time // when this instance handled it first; zero at the first time
+	Again bool      // its group has committed it before, and our books do not know of it, see ConsumerConfig.Taken
 	Alone bool      // nothing else of its partition is handled meanwhile, see ConsumerConfig.Careful
 	Tries int       // how often this instance has handled it before, without a durable fate
+}
+
+// Name is the record's place: topic/partition/offset.
+func (m *Message) Name() string {
+	return m.Topic + "/" + strconv.Itoa(int(m.Partition)) + "/" + strconv.FormatInt(m.Offset, 10)
 }
 
 // What a message takes in memory beside its bytes.
