@@ -32,7 +32,10 @@ const (
 )
 
 // callID is the id of the request that is being answered.
-func callID(c echo.Context) uuid.UUID { return c.Get(callKey).(uuid.UUID) }
+func callID(c echo.Context) uuid.UUID {
+	id, _ := c.Get(callKey).(uuid.UUID) // serveOnce set it
+	return id
+}
 
 // readCall reads the body, which the handler reads again, for the hash of the whole request.
 func readCall(c echo.Context, by Token) (call, error) {

@@ -57,11 +57,10 @@ type values map[string]any
 
 const valuesKey = "values"
 
-// valueOf is the value of a parameter; the zero value when it was not given, which none of them allows to be said.
-func valueOf[T any](c echo.Context, p param) (v T) {
-	if given, ok := c.Get(valuesKey).(values)[p.name]; ok {
-		v = given.(T)
-	}
+// valueOf is the value of a parameter, as its read returned it; the zero value when it was not given.
+func valueOf[T any](c echo.Context, p param) T {
+	given, _ := c.Get(valuesKey).(values) // serve set them
+	v, _ := given[p.name].(T)
 	return v
 }
 

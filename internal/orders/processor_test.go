@@ -118,6 +118,14 @@ func TestProcessDoesNotChargeWhatItMayNot(t *testing.T) {
 	}
 }
 
+// An approver's decision stands in the books, and reaches the processor with the proof of the replay.
+func TestAnOrderWhoseAgeWasLiftedIsCharged(t *testing.T) {
+	k := till{envelope: retry.Envelope{OriginTime: time.Now().Add(-72 * time.Hour), AgeLifted: true}}
+	require.NoError(t, k.process(t, someEvent))
+	require.Len(t, k.charged, 1)
+	require.NoError(t, k.routed[0].Err)
+}
+
 func TestProcessLeavesWhatCannotBeProven(t *testing.T) {
 	k := &till{openErr: errors.New("database gone")}
 	require.Error(t, k.process(t, someEvent))
