@@ -59,12 +59,16 @@ func newRoom(cfg Config, l retry.Ladder, d roomDeps) (*room, error) {
 	records := deadletter.NewRecords(d.pool, d.reader, d.reader)
 	replayer, err := deadletter.NewReplayer(deadletter.ReplayerConfig{
 		Ladder: l, Targets: cfg.ReplayTargets, Ceiling: cfg.ReplayCeiling, Environment: cfg.Environment, Clock: time.Now, Log: d.log,
+		MaxAge: time.Duration(cfg.MaxAge), Held: func() failure.Reason { why, _ := d.line.Held(); return why },
 	}, d.pool, d.reader, records, d.producer)
 	if err != nil {
 		return nil, err
 	}
 	r.server, err = admin.New(
-		admin.Config{Addr: cfg.HTTPAddr, DeadLetters: l.DeadLetters(), PrivateAddr: cfg.PrivateAddr, Tokens: tokens, StopTimeout: time.Second},
+		admin.Config{
+			Addr: cfg.HTTPAddr, DeadLetters: l.DeadLetters(), PrivateAddr: cfg.PrivateAddr, Tokens: tokens, ShowHeaders: cfg.AdminShowHeaders,
+			StopTimeout: time.Second,
+		},
 		admin.Deps{
 			Pool: d.pool, Letters: r.list, Records: records, Replayer: replayer, Parts: r.parts(l, d),
 			Metrics: d.metrics.Registry, Clock: time.Now, Log: d.log,

@@ -142,7 +142,7 @@ func (s *Service) attempt(ctx context.Context, c *Claim) (st Settlement, failed 
 	started := s.cfg.Clock()
 	defer func() {
 		if p := recover(); p != nil {
-			f := failure.New(failure.Panic, "panic while charging: %v", p)
+			f := failure.New(failure.Panic, "panic while charging: %v", failure.Recovered(p))
 			st, failed = Settlement{State: Unknown, Unknown: true, Sent: true, Reason: f.Reason}, f
 			st.Attempt.Kind = "charge"
 		}

@@ -118,7 +118,7 @@ func (p *Processor) verdict(e retry.Envelope, age time.Duration) *failure.Error 
 	switch {
 	case e.Stopped != nil:
 		return failure.Of(e.Stopped)
-	case p.cfg.MaxAge > 0 && age > p.cfg.MaxAge:
+	case p.cfg.MaxAge > 0 && age > p.cfg.MaxAge && !e.AgeLifted:
 		return failure.New(failure.TooOld, "the order is %s; at most %s are charged", old(e.OriginTime, p.cfg.Clock()), p.cfg.MaxAge)
 	}
 	return nil
@@ -140,7 +140,7 @@ func recovered(v any, err error) error {
 	if v == nil {
 		return err
 	}
-	return failure.New(failure.Panic, "%v at %s", v, panicSite(debug.Stack()))
+	return failure.New(failure.Panic, "%v at %s", failure.Recovered(v), panicSite(debug.Stack()))
 }
 
 // panicSite is the line of code that panicked: the first one below runtime's own.

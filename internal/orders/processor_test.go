@@ -97,7 +97,7 @@ func TestProcessAsksFirstWhereADatabaseMayHaveForgotten(t *testing.T) { // H3
 }
 
 func TestProcessDoesNotChargeWhatItMayNot(t *testing.T) {
-	boom := func(billing.Order) (billing.Receipt, error) { panic("boom") }
+	boom := func(billing.Order) (billing.Receipt, error) { panic("boom 4111111111111111") }
 	for _, c := range []struct {
 		name, value string
 		k           till
@@ -117,10 +117,19 @@ func TestProcessDoesNotChargeWhatItMayNot(t *testing.T) {
 			require.Equal(t, c.reason, f.Reason)
 			if c.reason == failure.Panic {
 				require.Contains(t, f.Detail, "processor_test.go:", "the place where it happened")
+				require.NotContains(t, f.Detail, "4111", "a panic may quote what the customer wrote")
 				require.Equal(t, uuid.MustParse(someID), c.k.routed[0].Order)
 			}
 		})
 	}
+}
+
+// An approver's decision stands in the books, and reaches the processor with the proof of the replay.
+func TestAnOrderWhoseAgeWasLiftedIsCharged(t *testing.T) {
+	k := till{envelope: retry.Envelope{OriginTime: time.Now().Add(-72 * time.Hour), AgeLifted: true}}
+	require.NoError(t, k.process(t, someEvent))
+	require.Len(t, k.charged, 1)
+	require.NoError(t, k.routed[0].Err)
 }
 
 func TestProcessLeavesWhatCannotBeProven(t *testing.T) {

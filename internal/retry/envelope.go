@@ -58,6 +58,7 @@ type Envelope struct {
 	ReplayID     uuid.UUID // zero: not replayed
 	Traceparent  string
 	Tried        bool  // the headers tell of attempts, proven or not: reason enough to ask before sending (hazard H3)
+	AgeLifted    bool  // an approver has decided to charge it whatever its age; our books say so, not a header
 	Stopped      error // why a person must decide before it is charged; nil: nothing
 	Claim        Claim
 }

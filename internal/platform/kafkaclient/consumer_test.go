@@ -483,11 +483,15 @@ func TestReaderAndAdmin(t *testing.T) {
 	read := 0
 	stop := errors.New("enough")
 	require.ErrorIs(t, r.ReadFrom(t.Context(), f.topic, starts, func(kafkaclient.Message) error {
-		if read++; read == 10 {
+		read++
+		return nil
+	}, func(p int32, next int64) error {
+		if require.Equal(t, ends[p], next); read == 10 {
 			return stop
 		}
 		return nil
 	}), stop)
+	require.Equal(t, 10, read)
 	_, err = r.Committed(t.Context(), f.group, f.topic, 2)
 	require.NoError(t, err)
 }
