@@ -9,6 +9,12 @@ import (
 	"example.com/billing/load/rig"
 )
 
+const (
+	// floodCount is how many refusals an instance takes for those of single orders.
+	floodCount = 20
+	adminToken = "torture-operator-token-of-a-round"
+)
+
 // settings are those that make a round short.
 func (s *stage) settings() []string {
 	var delays []string
@@ -17,7 +23,7 @@ func (s *stage) settings() []string {
 	}
 	return []string{
 		"BILLING_PROVIDER_TOKEN=" + providerToken, "BILLING_RETRY_DELAYS=" + strings.Join(delays, ","),
-		"BILLING_PROVIDER_TIMEOUT=1s", "BILLING_LEASE=4s", fmt.Sprintf("BILLING_CONCURRENCY=%d", concurrency),
+		fmt.Sprintf("BILLING_FLOOD_COUNT=%d", floodCount), "BILLING_ADMIN_TOKENS=torture:approver:" + adminToken, "BILLING_PROVIDER_TIMEOUT=1s", "BILLING_LEASE=4s", fmt.Sprintf("BILLING_CONCURRENCY=%d", concurrency),
 		// How long brokers wait at a rebalance for a member that does not answer is the longest time between two polls.
 		fmt.Sprintf("BILLING_KAFKA_EXTRA=session.timeout.ms=%d,max.poll.interval.ms=%d", s.kafka.session(), maxPoll.Milliseconds()),
 	}

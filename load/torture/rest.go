@@ -37,6 +37,9 @@ func (s *stage) awaitRest(ctx context.Context) error {
 	began := time.Now()
 	return rig.AwaitCalm(ctx, restWithin, 5, func() error {
 		err := s.restless(ctx)
+		if err != nil {
+			err = errors.Join(err, s.letFloodGo(ctx))
+		}
 		if err != nil && time.Since(began) > nudgeAfter && s.unstable(ctx) != nil {
 			began = time.Now()
 			err = errors.Join(err, s.nudge())

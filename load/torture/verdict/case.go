@@ -26,6 +26,11 @@ type Case struct {
 	// ahead of its record's due time has no excuse.
 	Redelivery time.Time
 	Books      Books
+	Outages    []Outage
+	// FloodAllowed is how many orders may be refused for good before it shows that everyone is refused.
+	FloodAllowed int
+	// SetBack: the database lost what it had, so that an order's result may be told again.
+	SetBack bool
 }
 
 // Record is one record of a topic.
@@ -89,6 +94,8 @@ type Verdict struct {
 	Refused    int // by the provider: declined or rejected
 	GivenUp    int // after four counted failures, with no charge
 	Unknown    int // after four counted failures, charged, in the dead letters with an unknown outcome
+	OfOutage   int // died of what was everyone's
+	Flooded    int // refused because everyone was
 	Bad        int // records that were never orders
 	Duplicates int // records of an order that another record was charged for
 	Conflicts  int

@@ -63,6 +63,8 @@ func Of(c Case) *Verdict {
 	j.strangers(orders)
 	j.commits()
 	j.early(orders)
+	j.inOutages()
+	j.floods()
 	j.books()
 	return &j.v
 }
