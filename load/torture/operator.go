@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"time"
 
 	"example.com/billing/internal/failure"
 )
@@ -35,26 +31,11 @@ func (s *stage) letFloodGo(ctx context.Context) error {
 }
 
 func (s *stage) accept(ctx context.Context, i *instance) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	body, err := json.Marshal(map[string]any{"reason": "made by the torture", "reason_code": failure.NotJSON, "count": len(s.flooded)})
-	if err != nil {
-		return err
+	status, answer, err := i.Post(ctx, "/admin/consumption/accept", adminToken, map[string]any{
+		"reason": "made by the torture", "reason_code": failure.NotJSON, "count": len(s.flooded),
+	})
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s: accept answered %d: %s", i.Name, status, answer)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+i.Addr()+"/admin/consumption/accept", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+adminToken)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the status says enough
-		return fmt.Errorf("%s: accept answered %d: %s", i.Name, res.StatusCode, text)
-	}
-	return nil
+	return err
 }

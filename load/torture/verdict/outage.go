@@ -78,7 +78,7 @@ func (j *judge) refused(id, class string) (refused, flooded bool) {
 			continue
 		}
 		met := func(o Outage) bool { return o.covers(r.At) }
-		if i := slices.IndexFunc(j.Outages, func(o Outage) bool { return o.Page && met(o) }); i >= 0 {
+		if slices.ContainsFunc(j.Outages, func(o Outage) bool { return o.Page && met(o) }) {
 			continue // a page is no word of the provider
 		}
 		refused = true
