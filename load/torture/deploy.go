@@ -11,7 +11,7 @@ func (s *stage) deploy(ctx context.Context) (undo func() error, err error) {
 	if err := s.in.Prepare(ctx, s.plan.partitions); err != nil {
 		return nothing, err
 	}
-	if err := s.database.Exec(ctx, `ALTER TABLE charges ADD COLUMN torture_more integer; CREATE TABLE torture_more (id integer)`); err != nil {
+	if err := s.database.Exec(ctx, `ALTER TABLE charges ADD COLUMN IF NOT EXISTS torture_more integer; CREATE TABLE IF NOT EXISTS torture_more (id integer)`); err != nil {
 		return nothing, err
 	}
 	var rolling sync.WaitGroup

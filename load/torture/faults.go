@@ -234,7 +234,7 @@ func setback(rnd *rand.Rand, p plan, _ surroundings, f *fault) {
 
 // deploy comes before all other faults: the earlier release is not what is judged.
 func deploy(rnd *rand.Rand, p plan, s surroundings, f *fault) {
-	f.target, f.also, f.at, f.lasts = "postgres", append(everyInstance(p), "provider", "rows", "tiers"), 0, between(rnd, 4000, 6000)
+	f.target, f.also, f.at, f.lasts = "postgres", append(everyInstance(p), "provider", "rows", "tiers", "topic"), 0, between(rnd, 4000, 6000)
 	for b := range s.brokers {
 		f.also = append(f.also, fmt.Sprintf("broker-%d", b+1))
 	}

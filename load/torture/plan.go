@@ -61,6 +61,9 @@ func (f fault) name() string {
 	return f.kind + ":" + f.detail
 }
 
+// targets are all that the fault needs for itself.
+func (f fault) targets() []string { return append([]string{f.target}, f.also...) }
+
 // drawPlan draws a plan.
 func drawPlan(seed uint64, s surroundings) plan {
 	rnd := rand.New(rand.NewPCG(seed, 0x746f7274757265))
@@ -88,11 +91,10 @@ func (p *plan) settle(s surroundings) {
 	free := map[string]time.Duration{}
 	for i := range p.faults {
 		f := &p.faults[i]
-		targets := append([]string{f.target}, f.also...)
-		for _, t := range targets {
+		for _, t := range f.targets() {
 			f.at = max(f.at, free[t])
 		}
-		for _, t := range targets {
+		for _, t := range f.targets() {
 			free[t] = f.at + f.lasts + 500*time.Millisecond
 		}
 		p.spell = max(p.spell, min(f.at+f.lasts+time.Second, maxSpell))

@@ -50,6 +50,7 @@ type stage struct {
 	mu      sync.Mutex
 	outages []verdict.Outage // that have ended
 	flooded []loadgen.Event  // that came with faults
+	targets map[string]*sync.Mutex
 
 	stopKeeping context.CancelFunc
 	keeping     sync.WaitGroup
@@ -57,7 +58,7 @@ type stage struct {
 
 // setUp makes a stage: brokers, database, provider and topics, and instances that do not run yet.
 func setUp(ctx context.Context, o options, p plan, dir string) (s *stage, err error) {
-	s = &stage{plan: p, dir: dir, times: &timeline{began: time.Now()}}
+	s = &stage{plan: p, dir: dir, times: &timeline{began: time.Now()}, targets: map[string]*sync.Mutex{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.tearDown())

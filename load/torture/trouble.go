@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ func (s *stage) makeTrouble(ctx context.Context, began time.Time) {
 	for _, f := range s.plan.faults {
 		all.Go(func() {
 			rig.Pause(ctx, time.Until(began.Add(f.at)))
+			defer s.reserve(f)() // to undo a fault may take longer than the plan thought
 			s.times.note("begins: %s %s", f.target, f.name())
 			from := time.Now()
 			undo, err := s.inflict(ctx, f)
@@ -36,6 +38,26 @@ func (s *stage) makeTrouble(ctx context.Context, began time.Time) {
 		})
 	}
 	all.Wait()
+}
+
+// reserve waits for the fault's targets and takes them; release gives them back.
+func (s *stage) reserve(f fault) (release func()) {
+	var taken []*sync.Mutex
+	for _, name := range slices.Sorted(slices.Values(f.targets())) { // in one order, so that no two wait for each other
+		s.mu.Lock()
+		if s.targets[name] == nil {
+			s.targets[name] = new(sync.Mutex)
+		}
+		target := s.targets[name]
+		s.mu.Unlock()
+		target.Lock()
+		taken = append(taken, target)
+	}
+	return func() {
+		for _, t := range taken {
+			t.Unlock()
+		}
+	}
 }
 
 // noteOutage keeps what the verdict asks of a fault that has ended.

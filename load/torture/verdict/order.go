@@ -132,8 +132,10 @@ func (j *judge) conflict(id string, e entry, letters []Record) {
 	}
 	for _, l := range letters {
 		// It may have failed four times before the order was ever claimed.
-		if l.header("x-error-reason") != "order_conflict" && !j.exhausted(l) {
-			j.wrong(id, "%s conflicts and is dead for %s", e.at, l.header("x-error-reason"))
+		// A database that forgot the order asks for the conflict first, and the provider remembers.
+		reason := l.header("x-error-reason")
+		if reason != "order_conflict" && (reason != "key_reused" || !j.SetBack) && !j.exhausted(l) {
+			j.wrong(id, "%s conflicts and is dead for %s", e.at, reason)
 		}
 	}
 }
@@ -144,14 +146,16 @@ func (j *judge) notCharged(id string, entries []entry) {
 	for _, e := range entries {
 		letters := j.dead[e.at]
 		lost = lost || len(letters) == 0
-		for _, l := range letters {
+		for n, l := range letters {
 			class, reason := l.header("x-error-class"), l.header("x-error-reason")
 			byProvider, byFlood := j.refused(id, class)
 			switch {
 			case byProvider:
 				refused, flooded = true, byFlood
 			case reason == "order_conflict" && len(entries) > 1:
-				j.v.Conflicts++
+				if n == 0 {
+					j.v.Conflicts++
+				}
 			case !j.exhausted(l) && !j.refusedLater(id, l):
 				j.wrong(id, "not charged, and %s is dead for %s %s after %s failures", e.at, class, reason, l.header("x-retry-attempt"))
 			}
