@@ -36,7 +36,7 @@ var faults = []fault{
 }
 
 // asksFirst makes nearly every order one whose key the provider may have forgotten: it is looked up before it is sent.
-var asksFirst = []string{"BILLING_KEY_MARGIN=20s", "BILLING_PROVIDER_KEY_TTL=20001ms"}
+var asksFirst = []string{"BILLING_KEY_MARGIN=80s", "BILLING_PROVIDER_KEY_TTL=80001ms"}
 
 // sqlState fails every statement that writes to an order's row.
 func sqlState(code string) func(context.Context, *scene, *member, bool) error {

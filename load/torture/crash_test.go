@@ -159,7 +159,7 @@ func (c crashPoint) checkRest(t *testing.T, s *stage, events []loadgen.Event, be
 		return nil
 	}
 	require.NoError(t, rig.Await(t.Context(), restWithin, charged))
-	require.NoError(t, s.awaitRest(t.Context()))
+	require.NoError(t, s.awaitRest(t.Context(), events))
 	evidence, err := s.gather(t.Context(), events, nil, began)
 	require.NoError(t, err)
 	require.Equal(t, 1, evidence.Accounts[events[0].OrderID.String()].Charges)

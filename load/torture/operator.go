@@ -5,37 +5,32 @@ import (
 	"fmt"
 	"net/http"
 
+	"example.com/billing/internal/demo/loadgen"
 	"example.com/billing/internal/failure"
 )
 
-// letFloodGo does what an operator does once the world is well and the line is held by records that are no orders: it looks why,
-// and accepts as many of them as were sent.
-func (s *stage) letFloodGo(ctx context.Context) error {
-	if len(s.flooded) == 0 {
-		return nil
+// letFloodGo does what an operator does once the world is well and dead letters are withheld: those of records that are no
+// orders may go, as many as were sent. What the provider refused is judged anew without anybody's doing.
+func (s *stage) letFloodGo(ctx context.Context, events []loadgen.Event) error {
+	bad := map[failure.Reason]int{}
+	for _, e := range append(events, s.flooded...) {
+		if e.Want.Outcome == loadgen.Dead && e.Want.Reason != failure.OrderConflict {
+			bad[e.Want.Reason]++
+		}
 	}
-	for _, i := range s.crew {
-		held, err := i.Metric(ctx, `billing_hold{reason="dead_letter_flood"}`)
-		if err != nil {
+	for reason, n := range bad {
+		status, answer, err := s.crew[0].Post(ctx, "/admin/consumption/accept", adminToken, map[string]any{
+			"reason": "made by the torture", "reason_code": reason, "count": n,
+		})
+		switch {
+		case err != nil:
 			return err
+		case status == http.StatusConflict: // no dead letters are withheld
+			return nil
+		case status != http.StatusOK:
+			return fmt.Errorf("accept answered %d: %s", status, answer)
 		}
-		if held == 0 {
-			continue
-		}
-		if err := s.accept(ctx, i); err != nil {
-			return err
-		}
-		s.times.note("%s was told to let the flood go", i.Name)
+		s.times.note("the operator let %d %s go: %s", n, reason, answer)
 	}
 	return nil
-}
-
-func (s *stage) accept(ctx context.Context, i *instance) error {
-	status, answer, err := i.Post(ctx, "/admin/consumption/accept", adminToken, map[string]any{
-		"reason": "made by the torture", "reason_code": failure.NotJSON, "count": len(s.flooded),
-	})
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("%s: accept answered %d: %s", i.Name, status, answer)
-	}
-	return err
 }

@@ -10,13 +10,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"example.com/billing/internal/demo/loadgen"
 	"example.com/billing/load/rig"
 	"example.com/billing/load/torture/verdict"
 )
 
-// restWithin is how long a healed world may take: three retry delays, a lease, a session, and as much again for a machine
-// that does other things.
-const restWithin = 75 * time.Second
+// restWithin is how long a healed world may take: three retry delays, a lease, a session, the minute for which dead letters are
+// withheld after there were last too many, and as much again for a machine that does other things.
+const restWithin = 150 * time.Second
+
+// askOperatorEvery is how often an operator looks whether dead letters are withheld.
+const askOperatorEvery = 10 * time.Second
 
 // heal undoes whatever may still be broken, and brings every instance back.
 func (s *stage) heal(ctx context.Context) error {
@@ -33,12 +37,13 @@ func (s *stage) heal(ctx context.Context) error {
 
 // awaitRest waits until nothing is left to do: every offset committed, no event in the outbox, no order in flight, and
 // the same again a moment later.
-func (s *stage) awaitRest(ctx context.Context) error {
-	began := time.Now()
+func (s *stage) awaitRest(ctx context.Context, events []loadgen.Event) error {
+	began, asked := time.Now(), time.Now()
 	return rig.AwaitCalm(ctx, restWithin, 5, func() error {
 		err := s.restless(ctx)
-		if err != nil {
-			err = errors.Join(err, s.letFloodGo(ctx))
+		if err != nil && time.Since(asked) > askOperatorEvery {
+			asked = time.Now()
+			err = errors.Join(err, s.letFloodGo(ctx, events))
 		}
 		if err != nil && time.Since(began) > nudgeAfter && s.unstable(ctx) != nil {
 			began = time.Now()
