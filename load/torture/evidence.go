@@ -36,6 +36,11 @@ func (s *stage) gather(ctx context.Context, events []loadgen.Event, commits []ve
 		}
 		c.Tiers = append(c.Tiers, records)
 	}
+	if s.plan.has("delays") {
+		if c.Other, err = s.read(ctx, s.otherLadder().Tiers()[1].Topic, nil); err != nil {
+			return c, err
+		}
+	}
 	if c.Dead, err = s.read(ctx, s.ladder.DeadLetters(), nil); err != nil {
 		return c, err
 	}

@@ -27,6 +27,7 @@ var faultKinds = []faultKind{
 	{"freeze-long", 2, nil, onInstance(4500, 8000)},     // longer
 	{"join", 2, nil, onInstanceOf("guest", 2500, 6000)}, // another instance comes and leaves
 	{"restarts", 3, nil, restarts},                      // all instances, one after the other, while the provider is away
+	{"delays", 1, nil, delays},                          // the retry delays are changed, one instance after the other, and back
 	{"deploy", 2, func(s surroundings) bool { return s.older }, deploy},
 	{"broker-kill", 2, nil, onBroker(500, 3000)},
 	{"broker-freeze", 2, nil, onBroker(500, 5000)},
@@ -226,6 +227,11 @@ func restarts(rnd *rand.Rand, p plan, _ surroundings, f *fault) {
 	f.target, f.also, f.lasts = "provider", everyInstance(p), between(rnd, 3000, 9000)
 	outages := []providersim.Kind{providersim.Status503, providersim.Status(408), providersim.Status401, providersim.Hang, providersim.Busy, providersim.OK}
 	f.detail = string(outages[rnd.IntN(len(outages))])
+}
+
+// delays are changed while the servers work: to drain a topic is a person's business, who waits for them.
+func delays(rnd *rand.Rand, p plan, _ surroundings, f *fault) {
+	f.target, f.also, f.lasts = "tiers", everyInstance(p), between(rnd, 2000, 5000)
 }
 
 func setback(rnd *rand.Rand, p plan, _ surroundings, f *fault) {

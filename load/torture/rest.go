@@ -72,7 +72,7 @@ func (s *stage) restless(ctx context.Context) error {
 	if n := s.provider.Sim.Summary().Inflight; n > 0 {
 		return fmt.Errorf("%d requests at the provider", n)
 	}
-	for _, g := range s.groups() {
+	for _, g := range s.readers() {
 		ends, err := s.admin.ListEndOffsets(ctx, g.topic)
 		if err != nil {
 			return err
@@ -115,6 +115,16 @@ type groupTopic struct{ group, topic string }
 func (s *stage) groups() []groupTopic {
 	all := []groupTopic{{s.group, s.ladder.Main()}}
 	for _, t := range s.ladder.Tiers() {
+		all = append(all, groupTopic{t.Group, t.Topic})
+	}
+	return all
+}
+
+// readers are the groups whose topic must have been read to its end.
+func (s *stage) readers() []groupTopic {
+	all := s.groups()
+	if s.plan.has("delays") {
+		t := s.otherLadder().Tiers()[1]
 		all = append(all, groupTopic{t.Group, t.Topic})
 	}
 	return all

@@ -83,6 +83,8 @@ func (s *stage) inflict(ctx context.Context, f fault) (undo func() error, err er
 		return func() error { s.guest.stop(false); return nil }, nil
 	case "restarts":
 		return s.restartAll(ctx, providersim.Kind(f.detail))
+	case "delays":
+		return s.changeDelays(ctx)
 	case "deploy":
 		return s.deploy(ctx)
 	case "broker-kill":
