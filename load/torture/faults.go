@@ -56,8 +56,8 @@ var faultKinds = []faultKind{
 		providersim.Limit(5), providersim.Limit(20), providersim.Limit(60), providersim.Some(429), providersim.Status429,
 	}, on("provider", 4000, 9000))},
 	{"page", 1, nil, of([]providersim.Kind{providersim.Page(402), providersim.Page(400), providersim.Page(422)}, on("provider", 2000, 6000))},
-	{"refusal", 2, nil, of([]providersim.Kind{
-		providersim.Status400, providersim.Status(413), providersim.Status(415), providersim.Decline,
+	{"refusal", 2, nil, of([]providersim.Kind{ // not 402: a decline is final for the key, so that many would be declined
+		providersim.Status400, providersim.Status(413), providersim.Status(415),
 	}, on("provider", 1000, 6000))},
 	{"network", 6, nil, onLink},
 }

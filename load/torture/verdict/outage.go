@@ -20,6 +20,9 @@ const afterwards = 1500 * time.Millisecond
 
 func (o Outage) covers(t time.Time) bool { return !t.Before(o.From) && !t.After(o.To.Add(afterwards)) }
 
+// during is exact: what the provider answered, it answered then.
+func (o Outage) during(t time.Time) bool { return !t.Before(o.From) && !t.After(o.To) }
+
 // inOutages finds orders that died of what was not theirs. The first few that meet an outage may have a failure counted
 // before it shows that it is everyone's. From then on the line is held, so that no outage costs an order two attempts.
 func (j *judge) inOutages() {
@@ -77,7 +80,7 @@ func (j *judge) refused(id, class string) (refused, flooded bool) {
 		if !slices.Contains(refusals[class], r.Status) {
 			continue
 		}
-		met := func(o Outage) bool { return o.covers(r.At) }
+		met := func(o Outage) bool { return o.during(r.At) }
 		if slices.ContainsFunc(j.Outages, func(o Outage) bool { return o.Page && met(o) }) {
 			continue // a page is no word of the provider
 		}
