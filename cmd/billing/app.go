@@ -64,6 +64,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 
 	// What we do: claim, charge, settle.
 	var relay *outbox.Relay
+	var instance *fleet.Instance
 	store, err := pgstore.New(pgstore.Config{
 		Pool: pool, Environment: cfg.Environment, Account: cfg.ProviderAccount, Lease: cfg.Lease, ProviderTimeout: cfg.ProviderTimeout,
 		Clock: clock, Log: log, EventWritten: func() { relay.Notify() },
@@ -87,7 +88,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	line := hold.NewLine(hold.Config{
 		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, FloodCount: cfg.FloodCount, FloodRatio: cfg.FloodRatio,
 		ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second,
-		Clock: clock, Log: log, OnTransition: observeHold(metrics),
+		Clock: clock, Log: log, OnTransition: observeHold(metrics, func() { instance.LookSoon() }),
 	})
 	charging, err := billing.NewService(countingStore{store, metrics}, provider, billing.ServiceConfig{
 		InFlight:      cfg.Concurrency,
@@ -124,7 +125,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	}
 
 	// What the other instances do, and an operator tells all of them.
-	instance, err := fleet.New(fleet.Config{LeaveAfter: cfg.LeaveAfter, Clock: clock, Log: log}, pool, line)
+	instance, err = fleet.New(fleet.Config{LeaveAfter: cfg.LeaveAfter, Clock: clock, Log: log}, pool, line)
 	if err != nil {
 		return err
 	}

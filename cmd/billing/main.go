@@ -52,7 +52,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{[]string{fmt.Sprintf("%v; see `%s -h`", err, cmd.CommandPath())}}
 	})
-	root.AddCommand(newServeCommand(), newDemoCommand(), newMigrateCommand(), newTopicsCommand(), newConfigCommand(), newDLQCommand(), newReconcileCommand(), newBalanceCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newDemoCommand(), newMigrateCommand(), newTopicsCommand(), newConfigCommand(), newDLQCommand(), newConsumptionCommand(), newReconcileCommand(), newBalanceCommand(), newVersionCommand())
 	return root
 }
 

@@ -40,8 +40,9 @@ func observeProvider(m *telemetry.Metrics) func(string, time.Duration) {
 	return func(code string, d time.Duration) { m.ProviderDuration.WithLabelValues(code).Observe(d.Seconds()) }
 }
 
-// observeHold shows why the line is held, and the provider's breaker: open while the provider is down for everyone.
-func observeHold(m *telemetry.Metrics) func(failure.Reason, bool) {
+// observeHold shows why the line is held, and the provider's breaker: open while the provider is down for everyone. The other
+// instances are told at once.
+func observeHold(m *telemetry.Metrics, tell func()) func(failure.Reason, bool) {
 	show := func(r failure.Reason, on float64) {
 		m.Hold.WithLabelValues(string(r)).Set(on)
 		if r == failure.ProviderDown {
@@ -56,6 +57,7 @@ func observeHold(m *telemetry.Metrics) func(failure.Reason, bool) {
 		} else {
 			show(r, 0)
 		}
+		tell()
 	}
 }
 

@@ -34,6 +34,7 @@ func (s *Server) routes() []route {
 		{http.MethodPost, "/admin/dlq/:dlq_topic/replay", Operator, []string{"target_topic", "dry_run"}, s.replay},
 		{http.MethodPost, "/admin/consumption/pause", Operator, nil, s.pause},
 		{http.MethodPost, "/admin/consumption/resume", Operator, nil, s.resume},
+		{http.MethodPost, "/admin/consumption/accept", Operator, nil, s.accept},
 		{http.MethodGet, "/admin/orders/:order_id", Viewer, nil, s.explain},
 		{http.MethodGet, "/admin/audit", Viewer, []string{"actor", "from", "to", "limit", "cursor"}, s.listAudit},
 	}

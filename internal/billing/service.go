@@ -184,10 +184,12 @@ func (s *Service) mayBeWorkedOn(c *Claim) bool {
 
 // inconclusive is a look-up that failed. It is no failure of the order, whatever the provider answered: nothing was sent.
 func inconclusive(err error) *failure.Error {
-	if f := failure.Of(err); f.Reason == failure.ShuttingDown {
-		return f
+	f := failure.Of(err)
+	if f.Fault(failure.Hold) == failure.OfMessage {
+		return failure.New(failure.LookupInconclusive, "look-up: %w", err)
 	}
-	return failure.New(failure.LookupInconclusive, "look-up: %w", err)
+	f.Uncounted = true
+	return f
 }
 
 // lookedUp settles a look-up that proved nothing: what was known before still is.

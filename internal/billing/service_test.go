@@ -380,17 +380,18 @@ func TestInProgressIsNotCountedWhileItMayBe(t *testing.T) {
 
 // A look-up that fails is no failure of the order, whatever the provider answered (hazard H21).
 func TestALookUpThatProvesNothingIsNotCounted(t *testing.T) {
-	for _, r := range []failure.Reason{
-		failure.ProviderBadRequest, failure.ProviderRejected, failure.ProviderUnauthorized, failure.ProviderMisaddressed, failure.ProviderTimeout,
-		failure.Provider5xx, failure.ProviderBadAnswer, failure.ProviderRateLimited, failure.Unclassified,
+	for answered, told := range map[failure.Reason]failure.Reason{
+		failure.ProviderBadRequest: failure.LookupInconclusive, failure.ProviderRejected: failure.LookupInconclusive,
+		failure.ProviderUnauthorized: failure.ProviderUnauthorized, failure.ProviderTimeout: failure.ProviderTimeout, failure.Unclassified: failure.Unclassified,
 	} {
-		d := &desk{claim: freshClaim(), findErr: failure.New(r, "x")}
+		d := &desk{claim: freshClaim(), findErr: failure.New(answered, "x")}
 		o := testOrder()
 		o.MayBeKnown = true
 		_, err := newTestService(t, d).Charge(t.Context(), o)
 		f := failure.Of(err)
-		require.Equal(t, failure.LookupInconclusive, f.Reason, r)
-		require.Equal(t, []any{0, RetryWait, false}, []any{d.sent, d.settled[0].State, f.Unknown}, r)
+		require.Equal(t, told, f.Reason)
+		require.Contains(t, []failure.Fault{failure.OfMoment, failure.OfSuspect}, f.Fault(failure.Hold))
+		require.Equal(t, []any{0, RetryWait, false}, []any{d.sent, d.settled[0].State, f.Unknown}, answered)
 	}
 	d := &desk{claim: freshClaim(), findErr: failure.New(failure.ShuttingDown, "x")}
 	o := testOrder()
