@@ -83,6 +83,9 @@ func (c *Config) checkNumbers(bad func(name, format string, args ...any)) {
 	if c.LeaveAfter < time.Second {
 		bad("LeaveAfter", "%s is shorter than 1s", c.LeaveAfter)
 	}
+	if c.LongestOutage <= 0 {
+		bad("LongestOutage", "%s is not more than 0", c.LongestOutage)
+	}
 	if c.MaxAge < 0 {
 		bad("MaxAge", "%s is negative", time.Duration(c.MaxAge))
 	}

@@ -27,6 +27,7 @@ type roomDeps struct {
 	reader   *kafkaclient.Reader
 	line     *hold.Line
 	instance *fleet.Instance
+	left     *leftWatch
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
@@ -87,6 +88,7 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			}
 			return true, ""
 		}},
+		{Name: "topics", Check: d.left.state},
 	}
 }
 

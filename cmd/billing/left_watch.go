@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/billing/internal/platform/telemetry"
+)
+
+// leftWatch looks for topics that are left behind while the service runs: in a rolling change of settings an instance with
+// the old ones may stop with orders in a topic that nobody reads any more (hazard H28).
+type leftWatch struct {
+	leftBehind
+	log *slog.Logger
+
+	mu   sync.Mutex
+	left []leftTopic // that nobody reads
+}
+
+// leftEvery is how long such a topic can stay unnoticed, once its last reader's session has ended.
+const leftEvery = 10 * time.Second
+
+// register shows what nobody reads.
+func (w *leftWatch) register(m *telemetry.Metrics) {
+	m.GaugeFunc("billing_unread_records", "Orders in a topic of other settings that no instance reads; see `billing topics drain`.", []string{"topic"}, func() (gs []telemetry.Gauge) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, t := range w.left {
+			gs = append(gs, telemetry.Gauge{Labels: []string{t.Topic}, Value: float64(t.Records)})
+		}
+		return gs
+	})
+}
+
+// run looks until ctx is done. What cannot be told keeps its state: readiness has parts for the brokers and the database.
+func (w *leftWatch) run(ctx context.Context) error {
+	tick := time.NewTicker(leftEvery)
+	defer tick.Stop()
+	for {
+		w.refresh(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *leftWatch) refresh(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, topicsDeadline)
+	defer cancel()
+	found, err := w.look(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.log.Warn("cannot tell whether orders wait in topics of other settings", "error", err)
+		}
+		return
+	}
+	left := slices.DeleteFunc(found, func(t leftTopic) bool { return t.Read })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range left {
+		if !slices.Contains(w.left, t) {
+			w.log.Error("orders wait in a topic that nobody reads", "topic", t.Topic, "group", t.Group, "records", t.Records, "next", "billing topics drain "+t.Topic)
+		}
+	}
+	for _, t := range w.left {
+		if !slices.ContainsFunc(left, func(now leftTopic) bool { return now.Topic == t.Topic }) {
+			w.log.Info("no orders wait any more in a topic that nobody read", "topic", t.Topic)
+		}
+	}
+	w.left = left
+}
+
+// state is what readiness shows.
+func (w *leftWatch) state(context.Context) (ok bool, reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var reasons []string
+	for _, t := range w.left {
+		reasons = append(reasons, t.next(w.ladder))
+	}
+	return len(reasons) == 0, strings.Join(reasons, "; ")
+}
