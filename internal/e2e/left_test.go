@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.com/billing/internal/testkit"
@@ -52,9 +53,9 @@ func (w *world) failOnce(n int) []order {
 func TestChangedDelaysLeaveNoOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ delays, to string }{
-		"a delay that is long enough":       {"1s,20s", "20s"},
-		"delays that are all shorter":       {"1s,2s", "2s"},
-		"the first of two that are long":    {"12s,30s", "12s"},
+		"a delay that is long enough":    {"1s,20s", "20s"},
+		"delays that are all shorter":    {"1s,2s", "2s"},
+		"the first of two that are long": {"12s,30s", "12s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -362,15 +363,21 @@ func TestPartitionsAddedWhileItRuns(t *testing.T) {
 	for _, o := range failing {
 		w.provider.script(o, refuses(500, "later"))
 		w.produce(o)
-		w.awaitOne(w.tiers[0], o)
+		w.await(func() bool { return len(w.provider.requestsOf(o)) > 0 }, "order %s is tried", o.id)
 	}
 	others := stop()
-	w.awaitCharged(failing...)
-	partitions := map[int32]bool{}
-	for _, r := range append(w.kafka.All(w.main), w.kafka.All(w.tiers[0])...) {
-		partitions[r.Partition] = true
+	added := w.newOrders(2)
+	elsewhere, err := kgo.NewClient(append(w.kafka.Client.Opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	require.NoError(t, err)
+	defer elsewhere.Close()
+	for n, topic := range []string{w.main, w.tiers[0]} {
+		r := added[n].record(topic)
+		r.Partition = 4
+		require.NoError(t, elsewhere.ProduceSync(t.Context(), r).FirstErr())
 	}
-	require.Len(t, partitions, 5)
+	w.awaitCharged(append(failing, added...)...)
+	others = append(others, added[0])
 	w.chargedOnce(append(others, failing...)...)
+	w.chargedOnce(added[1])
 	w.settled()
 }
