@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/platform/telemetry"
 )
 
@@ -17,8 +19,10 @@ type leftWatch struct {
 	leftBehind
 	log *slog.Logger
 
-	mu   sync.Mutex
-	left []leftTopic // that nobody reads
+	mu     sync.Mutex
+	left   []leftTopic // that nobody reads
+	failed string      // why the last look told nothing; empty: it did
+	again  string      // what a person must decide before anything can be told; empty: nothing
 }
 
 // leftEvery is how long such a topic can stay unnoticed, once its last reader's session has ended.
@@ -54,15 +58,14 @@ func (w *leftWatch) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, topicsDeadline)
 	defer cancel()
 	found, err := w.look(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			w.log.Warn("cannot tell whether orders wait in topics of other settings", "error", err)
-		}
-		return
-	}
-	left := slices.DeleteFunc(found, func(t leftTopic) bool { return t.Read })
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err != nil {
+		w.fail(ctx, err)
+		return
+	}
+	w.failed, w.again = "", ""
+	left := slices.DeleteFunc(found, func(t leftTopic) bool { return t.Read })
 	for _, t := range left {
 		if !slices.Contains(w.left, t) {
 			w.log.Error("orders wait in a topic that nobody reads", "topic", t.Topic, "group", t.Group, "records", t.Records, "next", "billing topics drain "+t.Topic)
@@ -76,11 +79,25 @@ func (w *leftWatch) refresh(ctx context.Context) {
 	w.left = left
 }
 
+// fail tells once that nothing can be told. A topic that was created again needs a person; other errors pass by themselves.
+func (w *leftWatch) fail(ctx context.Context, err error) {
+	if ctx.Err() == nil && w.failed == "" {
+		w.log.Warn("cannot tell whether orders wait in topics of other settings", "error", err)
+	}
+	w.failed, w.again = err.Error(), ""
+	if r, ok := errors.AsType[*pgstore.RecreatedError](err); ok {
+		w.again = r.Error()
+	}
+}
+
 // state is what readiness shows.
 func (w *leftWatch) state(context.Context) (ok bool, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var reasons []string
+	if w.again != "" {
+		reasons = []string{w.again}
+	}
 	for _, t := range w.left {
 		reasons = append(reasons, t.next(w.ladder))
 	}

@@ -124,14 +124,14 @@ func TestTheDemosTokenIsRefused(t *testing.T) {
 
 // The commands are part of the interface; each tells how it is used.
 func TestCommands(t *testing.T) {
-	for _, args := range []string{"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "config", "dlq list", "dlq show", "dlq replay", "reconcile", "balance", "version"} {
+	for _, args := range []string{"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "topics drain", "config", "dlq list", "dlq show", "dlq replay", "reconcile", "balance", "version"} {
 		cmd, rest, err := newRootCommand().Find(strings.Fields(args))
 		require.NoError(t, err, args)
 		require.Empty(t, rest, args)
 		require.NotEmpty(t, cmd.Example, "%s has no example", args)
 		require.NotEmpty(t, cmd.Short, args)
 	}
-	for _, args := range []string{"pay", "serve now", "topics plan --partitions=0", "serve --fast", "reconcile --from=yesterday", "reconcile --unknown-only --range-only", "balance -o xml"} {
+	for _, args := range []string{"pay", "serve now", "topics plan --partitions=0", "topics drain", "serve --fast", "reconcile --from=yesterday", "reconcile --unknown-only --range-only", "balance -o xml"} {
 		root := newRootCommand()
 		root.SetArgs(strings.Fields(args))
 		root.SetOut(io.Discard)
