@@ -126,36 +126,48 @@ func TestRollingChangeOfDelays(t *testing.T) {
 	require.Zero(t, young.metric("billing_unread_records", `topic="`+left+`"`))
 }
 
+// H28: an instance that was killed is a member of its groups for a while, and reads nothing.
+func TestKilledInstanceIsNoReader(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(killable(), "BILLING_RETRY_DELAYS=30s")...)
+	i := w.start()
+	w.failOnce(1)
+	i.kill9()
+	other := []string{"BILLING_RETRY_DELAYS=1s"}
+	w.with(other, "topics", "apply", "--partitions", "3")
+	w.refusesToStart(other, 1, "1 orders wait in "+w.tiers[0], "billing topics drain")
+}
+
 // H28, H30: another main topic while orders are unread in the one before. They are handed on, and the rename is accepted.
 func TestAnotherMainTopicLeavesNoOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, "BILLING_RETRY_DELAYS=6s,7s")
 	i := w.start()
-	waiting := w.failOnce(1)
-	w.awaitCharged(waiting...)
 	before := w.newOrder()
 	w.produce(before)
 	w.awaitCharged(before)
+	waiting := w.failOnce(2)
 	i.stop()
 	unread := w.newOrders(8)
 	originals := w.produce(append(unread, before.again())...) // and one that is charged already
 	next := w.main + ".v2"
 	other := []string{"BILLING_TOPIC=" + next}
 	w.with(other, "topics", "apply", "--partitions", "3")
-	w.refusesToStart(other, 1, "9 orders wait in "+w.main+",", "BILLING_TOPIC", "billing topics drain "+w.main)
+	w.refusesToStart(other, 1, "9 orders wait in "+w.main+",", "2 orders wait in "+w.tiers[0], "BILLING_TOPIC", "billing topics drain "+w.main)
 	c := w.run(other, "topics", "accept")
 	require.Equal(t, 1, c.code)
 	require.Contains(t, c.err, "9 orders wait in "+w.main+",")
 
 	require.Equal(t, 9, handedOn(t, w.with(other, "topics", "drain", w.main)))
+	require.Equal(t, 2, handedOn(t, w.with(other, "topics", "drain", w.tiers[0])))
 	w.refusesToStart(other, 1, "BILLING_TOPIC", w.main, next, "billing topics accept")
 	require.Contains(t, w.with(other, "topics", "accept").out, "accepted "+next+" as the main topic instead of "+w.main)
 	young := w.start(other...)
-	w.awaitCharged(unread...)
+	w.awaitCharged(append(unread, waiting...)...)
 	last := w.newOrder()
 	w.kafka.Produce(last.record(next))
 	w.awaitCharged(last)
-	w.chargedOnce(append(unread, before, last)...)
+	w.chargedOnce(append(append(unread, waiting...), before, last)...)
 	for n, o := range unread {
 		require.Equal(t, int(originals[n].Offset), w.count(`SELECT origin_offset FROM charges WHERE order_id = $1`, o.id), "it stands for the record of the old topic")
 	}
