@@ -69,7 +69,8 @@ func TestChangedDelaysLeaveNoOrder(t *testing.T) {
 
 			require.Equal(t, 3, handedOn(t, w.with(other, "topics", "drain", left)))
 			require.Zero(t, handedOn(t, w.with(other, "topics", "drain", left)), "nothing is left")
-			require.Equal(t, 3, w.kafka.Count(w.main+".retry-"+c.to))
+			first, _, _ := strings.Cut(c.delays, ",") // for those that have become due meanwhile
+			require.Equal(t, 3, sumOf(w, map[string]bool{c.to: true, first: true}))
 			w.start(other...)
 			w.awaitCharged(os...)
 			w.chargedOnce(os...)
@@ -82,6 +83,15 @@ func TestChangedDelaysLeaveNoOrder(t *testing.T) {
 			w.settled()
 		})
 	}
+}
+
+// sumOf counts what the retry topics hold.
+func sumOf(w *world, tiers map[string]bool) (n int) {
+	w.t.Helper()
+	for tier := range tiers {
+		n += w.kafka.Count(w.main + ".retry-" + tier)
+	}
+	return n
 }
 
 // H28: two instances in a rolling change of the delays. What the old one leaves when it stops is told by the new one, until
