@@ -81,11 +81,16 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		return err
 	}
 	stop.add("provider connections", func(context.Context) error { provider.Close(); return nil })
+	line := hold.NewLine(hold.Config{
+		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, FloodCount: cfg.FloodCount, FloodRatio: cfg.FloodRatio,
+		ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second,
+		Clock: clock, Log: log, OnTransition: observeHold(metrics),
+	})
 	charging, err := billing.NewService(countingStore{store, metrics}, provider, billing.ServiceConfig{
 		InFlight:      cfg.Concurrency,
 		Window:        cfg.ProviderKeyTTL - cfg.KeyMargin,
 		MaxProcessing: cfg.ProviderMaxProcessing + cfg.Lease, // a send may come that much later than its claim
-		Clock:         clock, Log: log,
+		Verdict:       line.Verdict, Clock: clock, Log: log,
 	})
 	if err != nil {
 		return err
@@ -97,11 +102,6 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		return err
 	}
 	stop.add("producer", func(context.Context) error { producer.Close(time.Second); return nil })
-	line := hold.NewLine(hold.Config{
-		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, FloodCount: cfg.FloodCount, FloodRatio: cfg.FloodRatio,
-		ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second,
-		Clock: clock, Log: log, OnTransition: observeHold(metrics),
-	})
 	books := books{store, deadletter.NewList(pool), topics, ladder.Main()}
 	router := retry.NewRouter(retry.RouterConfig{
 		Ladder: ladder, Line: line, Publisher: producer, Ledger: books, Clock: clock, Log: log,
@@ -115,7 +115,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 
 	// What arrives: the main topic and the tiers, each with a consumer of its own.
 	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Opener: opener, Router: router, Window: int64(window(cfg))})
-	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, guard.Handle), log)
+	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, router.Admit(guard.Handle)), log)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type Order struct {
 	AmountText string
 	// CurrencyIsDefault tells that the event named no currency.
 	CurrencyIsDefault bool
+	Record            string // names the message that asks for it: topic/partition/offset
 	// Origin is the record of the main topic that this order arrived on.
 	Origin Origin
 	// MayBeKnown asks for a look-up at the provider before the first send of an order without a row: the record is old, or

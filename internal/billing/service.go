@@ -18,8 +18,11 @@ type ServiceConfig struct {
 	InFlight      int           // charges at the provider at a time, at most
 	Window        time.Duration // how long the same key is safe to send again: key lifetime less the margin
 	MaxProcessing time.Duration // how late after a request a charge may still appear
-	Clock         func() time.Time
-	Log           *slog.Logger
+	// Verdict says in the failure whether a final refusal may be settled now. One that is withheld leaves the order open: an
+	// outage that refuses everyone must not be announced as the end of their orders (hazard H26).
+	Verdict func(record string, f *failure.Error)
+	Clock   func() time.Time
+	Log     *slog.Logger
 }
 
 // Service charges orders. It is safe for concurrent use.
@@ -37,6 +40,9 @@ func NewService(store Store, provider Provider, cfg ServiceConfig) (*Service, er
 	}
 	if cfg.InFlight < 1 {
 		return nil, errors.New("billing: at least one charge must be allowed at a time")
+	}
+	if cfg.Verdict == nil {
+		return nil, errors.New("billing: somebody must give the verdict on a refusal")
 	}
 	return &Service{store: store, provider: provider, cfg: cfg, bulkhead: newBulkhead(cfg.InFlight, cfg.Clock)}, nil
 }
@@ -159,17 +165,29 @@ func later(a, b time.Time) time.Time {
 func (s *Service) lookUp(ctx context.Context, c *Claim) (Settlement, error) {
 	found, consistent, err := s.provider.Find(ctx, c.Order.ID)
 	if err != nil {
-		return lookedUp(c, failure.Of(err))
+		return lookedUp(c, inconclusive(err))
 	}
 	if len(found) > 0 {
 		return s.adopt(c, found)
 	}
-	quiet := c.LastSentAt.IsZero() || c.Now.Sub(c.LastSentAt) > s.cfg.MaxProcessing
-	if !consistent || !quiet {
-		return lookedUp(c, failure.New(failure.ProviderInProgress, "the provider does not list order %s, which proves nothing yet", c.Order.ID))
+	if !consistent || s.mayBeWorkedOn(c) {
+		return lookedUp(c, failure.New(failure.LookupInconclusive, "the provider does not list order %s, which proves nothing yet", c.Order.ID))
 	}
 	c.Unknown = false
 	return s.send(ctx, c)
+}
+
+// mayBeWorkedOn reports whether an earlier request may still become a charge.
+func (s *Service) mayBeWorkedOn(c *Claim) bool {
+	return !c.LastSentAt.IsZero() && c.Now.Sub(c.LastSentAt) <= s.cfg.MaxProcessing
+}
+
+// inconclusive is a look-up that failed. It is no failure of the order, whatever the provider answered: nothing was sent.
+func inconclusive(err error) *failure.Error {
+	if f := failure.Of(err); f.Reason == failure.ShuttingDown {
+		return f
+	}
+	return failure.New(failure.LookupInconclusive, "look-up: %w", err)
 }
 
 // lookedUp settles a look-up that proved nothing: what was known before still is.
@@ -181,9 +199,9 @@ func lookedUp(c *Claim, f *failure.Error) (Settlement, error) {
 func (s *Service) adopt(c *Claim, found []ProviderCharge) (Settlement, error) {
 	if len(found) > 1 || found[0].Amount != c.Order.Amount || found[0].Reference != c.Order.ID {
 		f := failure.New(failure.ProviderBadAnswer, "the provider lists %d charges for order %s, the first of %s", len(found), c.Order.ID, found[0].Amount)
-		st, _ := contradiction(f)
+		st, err := s.contradiction(c, f)
 		st.Attempt.Kind = "lookup"
-		return st, f
+		return st, err
 	}
 	st := s.success(c, found[0].ID)
 	st.Attempt.Kind = "lookup"
@@ -209,26 +227,32 @@ func (s *Service) send(ctx context.Context, c *Claim) (Settlement, error) {
 
 // failed maps a failure to the row's state. An unknown outcome is sticky: a later refusal proves nothing about the earlier
 // request; only a decline of the same key does, since keys are not sent past their lifetime without a look-up (hazard H5).
+//
+// "In progress" is no decision, and no failure of the order while an earlier request may still be worked on (hazard H22).
 func (s *Service) failed(c *Claim, err error) (Settlement, error) {
 	f := failure.Of(err)
 	switch f.Reason {
-	case failure.Declined, failure.ProviderBadRequest, failure.ProviderRejected, failure.KeyReused, failure.ProviderInProgress:
+	case failure.Declined, failure.ProviderBadRequest, failure.ProviderRejected, failure.KeyReused:
 		f.Answered = true
+	case failure.ProviderInProgress:
+		f.Uncounted = c.LastSentAt.IsZero() || s.mayBeWorkedOn(c)
 	}
+	refused := f.Reason == failure.ProviderBadRequest || f.Reason == failure.ProviderRejected
 	switch {
 	case f.Reason == failure.Declined:
-		return s.refusal(c, Declined, f), f
+		return s.refusal(c, Declined, f)
 	case errors.Is(err, ErrContradiction), f.Reason == failure.KeyReused:
-		return contradiction(f)
-	case f.Reason == failure.ProviderBadRequest, f.Reason == failure.ProviderRejected:
-		f.Unknown = c.Unknown
-		if !c.Unknown {
-			return s.refusal(c, Rejected, f), f
-		}
-	default:
-		f.Unknown = f.Unknown || c.Unknown
+		return s.contradiction(c, f)
+	case refused && !c.Unknown:
+		return s.refusal(c, Rejected, f)
 	}
-	return Settlement{State: openState(f.Unknown), Unknown: f.Unknown, Reason: f.Reason}, f
+	f.Unknown = c.Unknown || f.Unknown && !refused
+	return open(f), f
+}
+
+// open leaves the order to be tried again.
+func open(f *failure.Error) Settlement {
+	return Settlement{State: openState(f.Unknown), Unknown: f.Unknown, Reason: f.Reason}
 }
 
 func openState(unknown bool) State {
@@ -238,8 +262,23 @@ func openState(unknown bool) State {
 	return RetryWait
 }
 
-func contradiction(f *failure.Error) (Settlement, error) {
+// refusal ends the order, unless so many are refused that it is an outage.
+func (s *Service) refusal(c *Claim, state State, f *failure.Error) (Settlement, error) {
+	if s.cfg.Verdict(c.Order.Record, f); f.Verdict == failure.Withheld {
+		f.Unknown = c.Unknown
+		return open(f), f
+	}
+	e := newEvent(*c, EventFailed, s.cfg.Clock())
+	e.Kind, e.Reason = string(state), string(f.Reason)
+	return Settlement{State: state, Reason: f.Reason, Event: e}, f
+}
+
+// contradiction leaves the order to a person, unless so many contradict themselves that it is an outage.
+func (s *Service) contradiction(c *Claim, f *failure.Error) (Settlement, error) {
 	f.Final, f.Unknown = true, true
+	if s.cfg.Verdict(c.Order.Record, f); f.Verdict == failure.Withheld {
+		return open(f), f
+	}
 	return Settlement{State: Review, Unknown: true, Sent: true, Reason: f.Reason}, f
 }
 
@@ -247,10 +286,4 @@ func (s *Service) success(c *Claim, chargeID string) Settlement {
 	e := newEvent(*c, EventSucceeded, s.cfg.Clock())
 	e.ProviderChargeID = chargeID
 	return Settlement{State: Succeeded, ProviderChargeID: chargeID, Event: e}
-}
-
-func (s *Service) refusal(c *Claim, state State, f *failure.Error) Settlement {
-	e := newEvent(*c, EventFailed, s.cfg.Clock())
-	e.Kind, e.Reason = string(state), string(f.Reason)
-	return Settlement{State: state, Reason: f.Reason, Event: e}
 }

@@ -39,6 +39,7 @@ type desk struct {
 	settled   []Settlement
 	settleErr []error // returned first, one a try
 	lost      bool
+	flood     bool // every verdict is withheld
 }
 
 func (d *desk) Claim(_ context.Context, o Order) (*Claim, *Standing, error) {
@@ -76,6 +77,12 @@ func (d *desk) Find(ctx context.Context, _ uuid.UUID) ([]ProviderCharge, bool, e
 	return d.found, d.consistent, d.findErr
 }
 
+func (d *desk) verdict(_ string, f *failure.Error) {
+	if f.Verdict = failure.Dies; d.flood {
+		f.Verdict = failure.Withheld
+	}
+}
+
 func (d *desk) noteDeadline(ctx context.Context) {
 	deadline, _ := ctx.Deadline()
 	d.deadlines = append(d.deadlines, deadline)
@@ -83,7 +90,7 @@ func (d *desk) noteDeadline(ctx context.Context) {
 
 func newTestService(t *testing.T, d *desk) *Service {
 	t.Helper()
-	s, err := NewService(d, d, ServiceConfig{InFlight: 2, Window: testWindow, MaxProcessing: testProcessing, Clock: func() time.Time { return testNow }, Log: slog.New(slog.DiscardHandler)})
+	s, err := NewService(d, d, ServiceConfig{InFlight: 2, Window: testWindow, MaxProcessing: testProcessing, Verdict: d.verdict, Clock: func() time.Time { return testNow }, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return s
 }
@@ -321,4 +328,73 @@ func TestSettleGivesUpAfterTheGrace(t *testing.T) {
 	cancel()
 	_, err := newTestService(t, d).Charge(ctx, testOrder())
 	require.ErrorContains(t, err, "database gone")
+}
+
+// So many orders are refused that it is an outage: none is settled as refused, none is announced, and what was known of the
+// money before still is (hazard H26).
+func TestARefusalInAFloodLeavesTheOrderOpen(t *testing.T) {
+	for _, refusal := range []error{
+		failure.New(failure.Declined, "402"), failure.New(failure.ProviderBadRequest, "400"), failure.New(failure.ProviderRejected, "422"),
+		failure.New(failure.KeyReused, "422"), &failure.Error{Reason: failure.ProviderBadAnswer, Err: ErrContradiction, Unknown: true},
+	} {
+		for _, unsure := range []bool{false, true} {
+			claim := freshClaim()
+			claim.Unknown = unsure
+			f := *failure.Of(refusal)
+			d := &desk{claim: claim, answer: &f, call: Call{Sent: true, Status: 1}, flood: true}
+			_, err := newTestService(t, d).Charge(t.Context(), testOrder())
+			got := failure.Of(err)
+			moved := unsure || got.Reason.Money() == failure.MayHaveMoved
+			require.Equal(t, []Settlement{{
+				State: openState(moved), Unknown: moved, Sent: true, Reason: got.Reason, Attempt: d.settled[0].Attempt,
+			}}, d.settled, got.Reason)
+			if !unsure || got.Reason == failure.Declined || got.Reason.Money() == failure.MayHaveMoved { // else it is no verdict
+				require.Equal(t, failure.Withheld, got.Verdict, got.Reason)
+			}
+			require.Equal(t, moved, got.Unknown)
+		}
+	}
+}
+
+// "In progress" is no failure of the order while an earlier request may still be worked on (hazard H22).
+func TestInProgressIsNotCountedWhileItMayBe(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		lastSent  time.Time
+		uncounted bool
+	}{
+		{"never sent, as far as we know", time.Time{}, true},
+		{"sent a moment ago", testNow.Add(-time.Second), true},
+		{"sent as long ago as it may take", testNow.Add(-testProcessing), true},
+		{"sent longer ago", testNow.Add(-testProcessing - time.Second), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			claim := freshClaim()
+			claim.FirstSentAt, claim.LastSentAt = c.lastSent, c.lastSent
+			_, err := newTestService(t, &desk{claim: claim, answer: failure.New(failure.ProviderInProgress, "409")}).Charge(t.Context(), testOrder())
+			require.Equal(t, c.uncounted, failure.Of(err).Uncounted)
+			require.False(t, failure.Of(err).Answered, "nor is it a sign of life")
+		})
+	}
+}
+
+// A look-up that fails is no failure of the order, whatever the provider answered (hazard H21).
+func TestALookUpThatProvesNothingIsNotCounted(t *testing.T) {
+	for _, r := range []failure.Reason{
+		failure.ProviderBadRequest, failure.ProviderRejected, failure.ProviderUnauthorized, failure.ProviderMisaddressed, failure.ProviderTimeout,
+		failure.Provider5xx, failure.ProviderBadAnswer, failure.ProviderRateLimited, failure.Unclassified,
+	} {
+		d := &desk{claim: freshClaim(), findErr: failure.New(r, "x")}
+		o := testOrder()
+		o.MayBeKnown = true
+		_, err := newTestService(t, d).Charge(t.Context(), o)
+		f := failure.Of(err)
+		require.Equal(t, failure.LookupInconclusive, f.Reason, r)
+		require.Equal(t, []any{0, RetryWait, false}, []any{d.sent, d.settled[0].State, f.Unknown}, r)
+	}
+	d := &desk{claim: freshClaim(), findErr: failure.New(failure.ShuttingDown, "x")}
+	o := testOrder()
+	o.MayBeKnown = true
+	_, err := newTestService(t, d).Charge(t.Context(), o)
+	require.Equal(t, failure.ShuttingDown, failure.Of(err).Reason)
 }

@@ -7,16 +7,28 @@ import (
 	"time"
 )
 
-// Error is a failure with its reason. Errors without one are Unclassified, which is retried.
+// Error is a failure with its reason. Errors without one are Unclassified, which holds the line.
 type Error struct {
 	Reason     Reason
 	Unknown    bool          // money may have moved, in this attempt or in an earlier one of the same order
 	Answered   bool          // the provider took a decision in this very attempt, so it works
 	Final      bool          // nothing that happens by itself will change it: the message's own, whatever the reason
+	Uncounted  bool          // it says nothing about this order, which waits: no attempt is counted
+	Verdict    Verdict       // on its way to the dead letters
 	RetryAfter time.Duration // what the dependency asked for; 0 when it did not
 	Detail     string        // for people: no payload, no key, no token
 	Err        error         // what lies below, if anything
 }
+
+// Verdict says whether a message that cannot succeed may die now. Too many at once are withheld (hazards H25, H26).
+type Verdict uint8
+
+// The verdicts.
+const (
+	NotAsked Verdict = iota
+	Dies             // it goes to the dead letters
+	Withheld         // it waits, undecided, until the flood of dead letters ends or a person lets it go
+)
 
 // New makes a failure whose detail is formatted like fmt.Errorf; %w sets the error below.
 func New(r Reason, format string, args ...any) *Error {
@@ -30,10 +42,14 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Fault is whose fault the failure is under the policy.
 func (e *Error) Fault(p Policy) Fault {
-	if e.Final {
+	fault := p.Fault(e.Reason)
+	switch {
+	case e.Final:
 		return OfMessage
+	case e.Uncounted && fault == OfDependency:
+		return OfMoment
 	}
-	return p.Fault(e.Reason)
+	return fault
 }
 
 // Class is the class of the dead letter that this failure ends in: what cannot be told apart from a charge is unknown,

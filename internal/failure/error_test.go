@@ -47,12 +47,12 @@ func TestOfOurShutdown(t *testing.T) {
 	require.ErrorIs(t, f, context.Canceled)
 }
 
-// A deadline is a dependency's slowness, never our stop; and an error with no opinion is retried, as attempts are finite.
+// A deadline is a dependency's slowness, never our stop; and an error with no opinion belongs to everyone (hazard H21).
 func TestOfAnErrorWithoutOpinion(t *testing.T) {
 	for _, err := range []error{errors.New("odd"), context.DeadlineExceeded} {
 		f := Of(err)
 		require.Equal(t, Unclassified, f.Reason)
-		require.Equal(t, OfDependency, f.Fault(Hold))
+		require.Equal(t, OfSuspect, f.Fault(Hold))
 		require.True(t, f.Unknown)
 		require.ErrorIs(t, f, err)
 	}
@@ -63,6 +63,8 @@ func TestFaultOfAFinalFailure(t *testing.T) {
 		f := New(r.reason, "x")
 		require.Equal(t, r.hold, f.Fault(Hold), r.text)
 		require.Equal(t, r.document, f.Fault(Document), r.text)
+		f.Uncounted = true
+		require.NotEqual(t, OfDependency, f.Fault(Hold), "it waits, whatever the reason")
 		f.Final = true
 		require.Equal(t, OfMessage, f.Fault(Hold), r.text)
 		require.Equal(t, OfMessage, f.Fault(Document), r.text)

@@ -5,6 +5,11 @@
 // it, so a reason has one spelling everywhere. The package decides nothing about orders, topics or the database.
 package failure
 
+import (
+	"maps"
+	"slices"
+)
+
 // Reason says why a message was not charged. The list is closed: a new one is added here with a test, none is renamed.
 type Reason string
 
@@ -49,8 +54,8 @@ const (
 	ProviderRateLimited Reason = "provider_rate_limited"
 	ProviderBadAnswer   Reason = "provider_bad_answer"
 	DatabaseBusy        Reason = "database_busy"
-	OrderBusy           Reason = "order_busy"   // another message of the same order holds a live lease
-	Unclassified        Reason = "unclassified" // an error with no opinion: retried, since attempts are finite
+	OrderBusy           Reason = "order_busy"          // another message of the same order holds a live lease
+	LookupInconclusive  Reason = "lookup_inconclusive" // the provider's look-up proves neither a charge nor its absence
 )
 
 // What concerns everyone and holds the line.
@@ -63,6 +68,7 @@ const (
 	DatabaseReadOnly     Reason = "database_read_only"
 	DatabaseSchema       Reason = "database_schema"
 	BrokerDown           Reason = "broker_down"
+	Unclassified         Reason = "unclassified" // an error with no opinion belongs to everyone (hazard H21)
 	DeadLetterFlood      Reason = "dead_letter_flood"
 	OperatorPause        Reason = "operator_pause"
 	ShuttingDown         Reason = "shutting_down" // ours: neither an attempt nor a failure
@@ -92,7 +98,7 @@ const (
 	OfMessage    Fault = iota + 1 // the message's own: to the dead-letter topic at once
 	OfDependency                  // a dependency's, in passing: the next retry tier, counted
 	OfMoment                      // this message alone waits a little, uncounted
-	OfSuspect                     // looks systemic: waits, uncounted, until a second order tells (hazard H10)
+	OfSuspect                     // looks systemic: waits, uncounted, until other orders tell (hazards H10, H34)
 	OfSystem                      // everyone's: the line is held, nothing is counted
 	OfShutdown                    // ours: the message comes back after the restart
 )
@@ -116,65 +122,76 @@ type fact struct {
 	fault    Fault
 	document Fault // the way under the design document's plain table, BILLING_FAULT_POLICY=document
 	money    Money
+	outage   Reason // what the line is held for when it comes to everyone; none: it is the message's, this order's or ours
 }
+
+// none stands for no outage: dead letters are watched by the flood stop, a busy order concerns nobody else.
+const none = ""
 
 // facts is the table of design.md §2. Money is that of the attempt; an earlier attempt of the same order may have moved
 // money all the same, which Error.Unknown tells.
 var facts = map[Reason]fact{
-	EmptyValue:        {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	NotJSON:           {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	WrongShape:        {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	MissingField:      {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	DuplicateField:    {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	InvalidUUID:       {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	InvalidAmount:     {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	AmountNotPositive: {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	AmountTooPrecise:  {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	AmountTooLarge:    {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	UnknownCurrency:   {ClassInvalid, OfMessage, OfMessage, NotMoved},
-	InvalidUTF8:       {ClassInvalid, OfMessage, OfMessage, NotMoved},
+	EmptyValue:        {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	NotJSON:           {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	WrongShape:        {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	MissingField:      {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	DuplicateField:    {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	InvalidUUID:       {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	InvalidAmount:     {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	AmountNotPositive: {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	AmountTooPrecise:  {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	AmountTooLarge:    {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	UnknownCurrency:   {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
+	InvalidUTF8:       {ClassInvalid, OfMessage, OfMessage, NotMoved, none},
 
-	OrderConflict:      {ClassConflict, OfMessage, OfMessage, NotMoved},
-	ProviderBadRequest: {ClassRejected, OfMessage, OfMessage, NotMoved},
-	ProviderRejected:   {ClassRejected, OfMessage, OfMessage, NotMoved},
-	KeyReused:          {ClassConflict, OfMessage, OfMessage, MayHaveMoved},
-	Declined:           {ClassDeclined, OfMessage, OfMessage, NotMoved},
-	TooOld:             {ClassStale, OfMessage, OfMessage, NotMoved},
-	Stopped:            {ClassStale, OfMessage, OfMessage, NotMoved},
-	Panic:              {ClassBug, OfMessage, OfMessage, MayHaveMoved},
-	Poison:             {ClassPoison, OfMessage, OfMessage, MayHaveMoved},
-	DatabaseRefused:    {ClassBug, OfMessage, OfMessage, NotMoved},
+	OrderConflict:      {ClassConflict, OfMessage, OfMessage, NotMoved, none},
+	ProviderBadRequest: {ClassRejected, OfMessage, OfMessage, NotMoved, none},
+	ProviderRejected:   {ClassRejected, OfMessage, OfMessage, NotMoved, none},
+	KeyReused:          {ClassConflict, OfMessage, OfMessage, MayHaveMoved, none},
+	Declined:           {ClassDeclined, OfMessage, OfMessage, NotMoved, none},
+	TooOld:             {ClassStale, OfMessage, OfMessage, NotMoved, none},
+	Stopped:            {ClassStale, OfMessage, OfMessage, NotMoved, none},
+	Panic:              {ClassBug, OfMessage, OfMessage, MayHaveMoved, none},
+	Poison:             {ClassPoison, OfMessage, OfMessage, MayHaveMoved, none},
+	DatabaseRefused:    {ClassBug, OfMessage, OfMessage, NotMoved, none},
 
-	ProviderTimeout:     {ClassExhausted, OfDependency, OfDependency, MayHaveMoved},
-	ProviderUnreachable: {ClassExhausted, OfDependency, OfDependency, NotMoved},
-	ProviderReset:       {ClassExhausted, OfDependency, OfDependency, MayHaveMoved},
-	Provider5xx:         {ClassExhausted, OfDependency, OfDependency, MayHaveMoved},
-	ProviderTryAgain:    {ClassExhausted, OfDependency, OfMessage, MayHaveMoved},
-	ProviderInProgress:  {ClassExhausted, OfDependency, OfMessage, MayHaveMoved},
-	ProviderRateLimited: {ClassExhausted, OfMoment, OfMessage, NotMoved},
-	ProviderBadAnswer:   {ClassExhausted, OfDependency, OfDependency, MayHaveMoved},
-	DatabaseBusy:        {ClassExhausted, OfDependency, OfDependency, NotMoved},
-	OrderBusy:           {ClassExhausted, OfMoment, OfMoment, NotMoved},
-	Unclassified:        {ClassExhausted, OfDependency, OfDependency, MayHaveMoved},
+	ProviderTimeout:     {ClassExhausted, OfDependency, OfDependency, MayHaveMoved, ProviderDown},
+	ProviderUnreachable: {ClassExhausted, OfDependency, OfDependency, NotMoved, ProviderDown},
+	ProviderReset:       {ClassExhausted, OfDependency, OfDependency, MayHaveMoved, ProviderDown},
+	Provider5xx:         {ClassExhausted, OfDependency, OfDependency, MayHaveMoved, ProviderDown},
+	ProviderTryAgain:    {ClassExhausted, OfDependency, OfMessage, MayHaveMoved, ProviderDown},
+	ProviderInProgress:  {ClassExhausted, OfDependency, OfMessage, MayHaveMoved, ProviderDown},
+	ProviderRateLimited: {ClassExhausted, OfMoment, OfMessage, NotMoved, ProviderRateLimited},
+	ProviderBadAnswer:   {ClassExhausted, OfDependency, OfDependency, MayHaveMoved, ProviderDown},
+	DatabaseBusy:        {ClassExhausted, OfDependency, OfDependency, NotMoved, DatabaseDown},
+	OrderBusy:           {ClassExhausted, OfMoment, OfMoment, NotMoved, none},
+	LookupInconclusive:  {ClassExhausted, OfMoment, OfMoment, NotMoved, LookupInconclusive},
 
-	ProviderDown:         {ClassExhausted, OfSystem, OfDependency, MayHaveMoved},
-	ProviderUnauthorized: {ClassRejected, OfSuspect, OfMessage, NotMoved},
-	ProviderMisaddressed: {ClassRejected, OfSuspect, OfMessage, NotMoved},
-	ProviderTLS:          {ClassExhausted, OfSuspect, OfDependency, NotMoved},
-	DatabaseDown:         {ClassExhausted, OfSystem, OfSystem, NotMoved},
-	DatabaseReadOnly:     {ClassExhausted, OfSystem, OfSystem, NotMoved},
-	DatabaseSchema:       {ClassExhausted, OfSystem, OfSystem, NotMoved},
-	BrokerDown:           {ClassExhausted, OfSystem, OfSystem, NotMoved},
-	DeadLetterFlood:      {ClassExhausted, OfSystem, OfSystem, NotMoved},
-	OperatorPause:        {ClassExhausted, OfSystem, OfSystem, NotMoved},
-	ShuttingDown:         {ClassExhausted, OfShutdown, OfShutdown, NotMoved},
+	ProviderDown:         {ClassExhausted, OfSystem, OfDependency, MayHaveMoved, ProviderDown},
+	ProviderUnauthorized: {ClassRejected, OfSuspect, OfMessage, NotMoved, ProviderUnauthorized},
+	ProviderMisaddressed: {ClassRejected, OfSuspect, OfMessage, NotMoved, ProviderMisaddressed},
+	ProviderTLS:          {ClassExhausted, OfSuspect, OfDependency, NotMoved, ProviderTLS},
+	DatabaseDown:         {ClassExhausted, OfSystem, OfSystem, NotMoved, DatabaseDown},
+	DatabaseReadOnly:     {ClassExhausted, OfSystem, OfSystem, NotMoved, DatabaseReadOnly},
+	DatabaseSchema:       {ClassExhausted, OfSystem, OfSystem, NotMoved, DatabaseSchema},
+	BrokerDown:           {ClassExhausted, OfSystem, OfSystem, NotMoved, BrokerDown},
+	Unclassified:         {ClassExhausted, OfSuspect, OfSuspect, MayHaveMoved, Unclassified},
+	DeadLetterFlood:      {ClassExhausted, OfSystem, OfSystem, NotMoved, DeadLetterFlood},
+	OperatorPause:        {ClassExhausted, OfSystem, OfSystem, NotMoved, OperatorPause},
+	ShuttingDown:         {ClassExhausted, OfShutdown, OfShutdown, NotMoved, none},
 }
+
+// Reasons is the whole list, sorted.
+func Reasons() []Reason { return slices.Sorted(maps.Keys(facts)) }
 
 // Known reports whether the reason is on the list.
 func (r Reason) Known() bool { _, ok := facts[r]; return ok }
 
 // Class is the class of a dead letter with this reason, when no earlier attempt may have moved money.
 func (r Reason) Class() Class { return facts[r].class }
+
+// Outage is what the line is held for when the failure comes to everyone; empty when it cannot be an outage.
+func (r Reason) Outage() Reason { return facts[r].outage }
 
 // Money says whether the attempt that failed for this reason can have moved money.
 func (r Reason) Money() Money { return facts[r].money }

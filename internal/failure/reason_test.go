@@ -58,7 +58,7 @@ var table = []row{
 	{ProviderBadAnswer, "provider_bad_answer", "exhausted", OfDependency, OfDependency, MayHaveMoved},
 	{DatabaseBusy, "database_busy", "exhausted", OfDependency, OfDependency, NotMoved},
 	{OrderBusy, "order_busy", "exhausted", OfMoment, OfMoment, NotMoved},
-	{Unclassified, "unclassified", "exhausted", OfDependency, OfDependency, MayHaveMoved},
+	{LookupInconclusive, "lookup_inconclusive", "exhausted", OfMoment, OfMoment, NotMoved},
 
 	{ProviderDown, "provider_down", "exhausted", OfSystem, OfDependency, MayHaveMoved},
 	{ProviderUnauthorized, "provider_unauthorized", "rejected", OfSuspect, OfMessage, NotMoved},
@@ -68,6 +68,7 @@ var table = []row{
 	{DatabaseReadOnly, "database_read_only", "exhausted", OfSystem, OfSystem, NotMoved},
 	{DatabaseSchema, "database_schema", "exhausted", OfSystem, OfSystem, NotMoved},
 	{BrokerDown, "broker_down", "exhausted", OfSystem, OfSystem, NotMoved},
+	{Unclassified, "unclassified", "exhausted", OfSuspect, OfSuspect, MayHaveMoved},
 	{DeadLetterFlood, "dead_letter_flood", "exhausted", OfSystem, OfSystem, NotMoved},
 	{OperatorPause, "operator_pause", "exhausted", OfSystem, OfSystem, NotMoved},
 	{ShuttingDown, "shutting_down", "exhausted", OfShutdown, OfShutdown, NotMoved},
@@ -170,4 +171,21 @@ func constants(t *testing.T, typ string) (values []string) {
 		}
 	}
 	return values
+}
+
+// Each failure that is not the message's own, this order's or ours can be an outage, and each outage has a cure.
+func TestEachReasonThatIsNotTheMessagesCanBeAnOutage(t *testing.T) {
+	for _, r := range table {
+		outage := r.reason.Outage()
+		own := r.hold == OfMessage || r.hold == OfShutdown || r.reason == OrderBusy
+		require.Equal(t, own, outage == "", r.text)
+		if outage != "" {
+			require.NotEqual(t, NoCure, outage.Cure(), r.text)
+			require.Contains(t, Outages(), outage)
+			require.Contains(t, []Fault{OfSystem, OfSuspect, OfMoment}, Hold.Fault(outage), r.text)
+		}
+	}
+	for r := range cures {
+		require.Contains(t, Outages(), r)
+	}
 }

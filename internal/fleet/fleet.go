@@ -23,6 +23,9 @@ type Line interface {
 	Held() (failure.Reason, time.Time)
 	Answered() time.Time
 	Pause(on bool)
+	Flood() (on bool, withheld map[failure.Reason]int)
+	Flooded()
+	Accept(r failure.Reason, n int)
 }
 
 // Config of an instance.
@@ -49,6 +52,9 @@ type Instance struct {
 
 	told   failure.Reason // to the others
 	toldAt time.Time
+
+	floodRead bool // the flood of the process before this one, if any
+	flooded   bool // as it stands in the database
 }
 
 // New checks the settings.
@@ -91,7 +97,7 @@ const lookTimeout = 5 * time.Second
 func (i *Instance) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	return errors.Join(i.obey(ctx), i.tell(ctx), i.decide(ctx))
+	return errors.Join(i.obey(ctx), i.followFlood(ctx), i.tell(ctx), i.decide(ctx))
 }
 
 func (i *Instance) obey(ctx context.Context) error {

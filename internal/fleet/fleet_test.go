@@ -38,7 +38,19 @@ type actor struct {
 	paused   time.Time // when; zero: not
 	joins    chan context.Context
 	in       context.Context // ends when it leaves the groups
+	withheld map[failure.Reason]int
+	accepted map[failure.Reason]int
 }
+
+func (a *actor) Flood() (bool, map[failure.Reason]int) { return a.withheld != nil, a.withheld }
+
+func (a *actor) Flooded() {
+	if a.withheld == nil {
+		a.withheld = map[failure.Reason]int{}
+	}
+}
+
+func (a *actor) Accept(r failure.Reason, n int) { a.accepted[r] += n }
 
 func (a *actor) Held() (failure.Reason, time.Time) {
 	if !a.paused.IsZero() {
@@ -61,7 +73,7 @@ func (a *actor) Pause(on bool) {
 // start makes an instance that is in the groups. It looks when the scene moves.
 func (s *scene) start() *actor {
 	s.t.Helper()
-	a := &actor{s: s, joins: make(chan context.Context)}
+	a := &actor{s: s, joins: make(chan context.Context), accepted: map[failure.Reason]int{}}
 	var err error
 	a.Instance, err = New(Config{LeaveAfter: leaveAfter, Clock: func() time.Time { return s.now }, Log: slog.New(slog.DiscardHandler)}, s.db.Pool, a)
 	require.NoError(s.t, err)

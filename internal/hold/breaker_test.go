@@ -21,7 +21,7 @@ func TestBreakerNeedsDistinctOrders(t *testing.T) {
 		require.Equal(t, failure.OfDependency, fail(l, fmt.Sprint(i), failure.ProviderTimeout))
 	}
 	f := failure.New(failure.ProviderReset, "test")
-	require.Equal(t, failure.OfSystem, l.Judge("fifth", f, l.cfg.Clock(), false))
+	require.Equal(t, failure.OfSystem, l.Judge(Attempt{Order: "fifth", Began: l.cfg.Clock()}, f))
 	require.Equal(t, failure.ProviderDown, f.Reason, "what is logged and shown is the outage")
 	require.Equal(t, failure.ProviderDown, held(l))
 	require.Equal(t, failure.OfSystem, fail(l, "sixth", failure.Provider5xx), "nothing is counted while held")
@@ -53,7 +53,7 @@ func TestFailuresThatWereUnderWayAtTheLastAnswerWeighLess(t *testing.T) {
 	*now = now.Add(time.Millisecond)
 	charge(l, "good")
 	timeOut := func(i int) failure.Fault {
-		return l.Judge(fmt.Sprint(i), failure.New(failure.ProviderTimeout, "test"), before, false)
+		return l.Judge(Attempt{Order: fmt.Sprint(i), Began: before}, failure.New(failure.ProviderTimeout, "test"))
 	}
 	*now = now.Add(time.Second)
 	for i := range 9 {
@@ -130,7 +130,7 @@ func (s *traffic) run(n int) (opened bool) {
 		if a.fails {
 			f = failure.New(failure.Provider5xx, "test")
 		}
-		if s.line.Judge(fmt.Sprint(i), f, a.began, f == nil) == failure.OfDependency {
+		if s.line.Judge(Attempt{Order: fmt.Sprint(i), Began: a.began, Answered: f == nil}, f) == failure.OfDependency {
 			s.counted++
 		}
 		if r, _ := s.line.Held(); r != "" {

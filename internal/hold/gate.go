@@ -80,10 +80,11 @@ func (l *Line) probeNow() {
 }
 
 // probeAgain lets the next probe go at once when this one has proved nothing: it was charged before, or cannot be charged
-// at all, and the provider was not asked. Hundreds of those may stand first after a partition was taken over, and at a
-// probe a second the line would stay held for minutes after the cure (torture, seed 9064).
-func (l *Line) probeAgain(answered bool) {
-	if !answered && providers(l.reason) && l.due != nil && l.due.Stop() {
+// at all, and the provider was not asked; or the broker is down and nothing had to be published. Hundreds of those may stand
+// first after a partition was taken over, and at a probe a second the line would stay held for minutes after the cure
+// (torture, seed 9064). Whoever proves the cure has ended the hold before.
+func (l *Line) probeAgain() {
+	if l.reason != "" && l.due != nil && l.due.Stop() {
 		l.probeNow()
 	}
 }
@@ -106,6 +107,7 @@ func (l *Line) pause(on bool) {
 		l.cfg.Log.Info("line runs again", "reason", failure.OperatorPause, "held", l.cfg.Clock().Sub(l.paused).Round(time.Millisecond))
 		l.paused = time.Time{}
 	}
+	l.stopFloodTime()
 	l.transition(failure.OperatorPause, on)
 	l.wake()
 }

@@ -150,16 +150,15 @@ func TestProbesThatProveNothingCostNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := newTestLine(t, failure.Hold)
 		l.cfg.ProbeMin, l.cfg.ProbeMax = time.Second, time.Second
-		fail(l, "a", failure.ProviderMisaddressed)
-		fail(l, "b", failure.ProviderMisaddressed)
+		holdFor(t, l, failure.ProviderMisaddressed)
 		began := time.Now()
 		for i := range 400 {
 			leave, err := l.Enter(t.Context())
 			require.NoError(t, err)
 			if i%4 == 0 {
-				require.Equal(t, failure.OfMessage, l.Judge("", failure.New(failure.NotJSON, "test"), l.cfg.Clock(), false))
+				require.Equal(t, failure.OfMessage, l.Judge(Attempt{Order: "", Began: l.cfg.Clock()}, failure.New(failure.NotJSON, "test")))
 			} else {
-				l.Judge(fmt.Sprint(i), nil, l.cfg.Clock(), false)
+				l.Judge(Attempt{Order: fmt.Sprint(i), Began: l.cfg.Clock()}, nil)
 			}
 			leave()
 		}

@@ -44,10 +44,12 @@ type Line struct {
 	due      *time.Timer   // puts it there, or has; nil: none is due
 	probing  int           // probes under way
 	wait     time.Duration
-	provider breaker
-	database breaker
+	breakers map[failure.Reason]*breaker // by what they hold the line for
 	suspects suspects
 	flood    flood
+	flooded  bool // as it was last told
+
+	floodSince time.Time
 }
 
 // NewLine makes a running line.
@@ -55,100 +57,149 @@ func NewLine(cfg Config) *Line {
 	if cfg.Policy == failure.Document {
 		cfg.FloodCount = 0
 	}
-	return &Line{
+	l := &Line{
 		cfg: cfg, changed: make(chan struct{}), probe: make(chan struct{}, 1),
-		provider: breaker{run: cfg.BreakerRun, pair: cfg.BreakerPair},
-		database: breaker{run: cfg.BreakerRun, pair: cfg.BreakerPair},
+		breakers: map[failure.Reason]*breaker{},
 		suspects: suspects{since: map[string]suspicion{}},
-		flood:    flood{count: cfg.FloodCount, ratio: cfg.FloodRatio},
+		flood:    flood{count: cfg.FloodCount, ratio: cfg.FloodRatio, now: cfg.Clock(), ticked: cfg.Clock(), waiting: map[string]withheld{}, accepted: map[failure.Reason]int{}},
 	}
+	for _, r := range failure.Outages() {
+		l.breakers[r] = &breaker{run: cfg.BreakerRun, pair: cfg.BreakerPair}
+	}
+	// A burst beyond a rate limit ends in a run of refusals by nature. It is an outage when nothing else comes.
+	l.breakers[failure.ProviderRateLimited].run = 0
+	return l
 }
 
-// Judge says whose fault a failure is, knowing how the others fare; nil means charged, now or before. began is when this
-// attempt began; it is answered when the provider took a decision in it, so it worked then. It is called once for every
-// handled message. order distinguishes orders; it is empty when the message could not be decoded.
-func (l *Line) Judge(order string, f *failure.Error, began time.Time, answered bool) failure.Fault {
+// Attempt is one handling of a message.
+type Attempt struct {
+	Record   string    // topic/partition/offset of the message
+	Order    string    // empty when it could not be decoded
+	Began    time.Time // when the attempt began
+	Answered bool      // the provider took a decision in it, so it worked then
+}
+
+// Judge says whose fault a failure is, knowing how the others fare; nil means charged, now or before. It is called once for
+// every attempt.
+func (l *Line) Judge(a Attempt, f *failure.Error) failure.Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if answered {
-		l.provider.reset(l.cfg.Clock())
-		l.database.reset(l.cfg.Clock())
-		if began.After(l.suspects.answered) {
-			l.suspects.answered = began
-		}
-	}
-	cured := answered && !began.Before(l.since) // what was under way when it broke proves nothing
-	if cured && providers(l.reason) || f == nil && !providers(l.reason) {
-		l.release()
-	}
+	now := l.cfg.Clock()
+	l.learn(a, f == nil, now)
 	if f == nil {
-		l.flood.note(false, l.cfg.Clock())
-		l.probeAgain(answered)
+		l.flood.tick(now)
+		l.flood.good(a.Record)
+		l.probeAgain()
 		return 0
 	}
-	if l.belated(f, began) {
+	if l.belated(f, a.Began) {
 		return failure.OfSystem
 	}
-	fault := l.judge(order, f, began)
-	if fault == failure.OfMessage && (l.reason == failure.DeadLetterFlood || l.flood.note(true, l.cfg.Clock())) {
-		f.Reason, fault = failure.DeadLetterFlood, failure.OfSystem
-	}
+	fault := l.judge(a, f, now)
 	switch fault {
 	case failure.OfSystem:
 		l.hold(f.Reason)
 	case failure.OfMessage:
-		l.probeAgain(answered)
+		if l.reason.Cure() == failure.ByAnswer { // in any other hold its fate is still to be written, which is the probe
+			l.probeAgain()
+		}
 	}
 	return fault
 }
 
-// belated reports whether the failure is a dependency's and of an attempt that began before the line last ran again. It
+// learn takes an attempt as a sign of life of those who took part in it, and ends a hold that it proves cured. What was
+// under way when the outage began proves nothing.
+func (l *Line) learn(a Attempt, charged bool, now time.Time) {
+	for r, b := range l.breakers {
+		if cure := r.Cure(); cure == failure.ByAnswer && a.Answered || cure == failure.ByFate && (charged || a.Answered) {
+			b.reset(now)
+		}
+	}
+	if a.Answered && a.Began.After(l.suspects.answered) {
+		l.suspects.answered = a.Began
+	}
+	switch l.reason.Cure() {
+	case failure.ByAnswer:
+		if a.Answered && !a.Began.Before(l.since) {
+			l.release()
+		}
+	case failure.ByFate:
+		if charged {
+			l.release()
+		}
+	}
+}
+
+// belated reports whether the failure may be an outage's and is of an attempt that began before the line last ran again. It
 // belongs to the outage that is over: it is not counted, and holds nobody again.
 func (l *Line) belated(f *failure.Error, began time.Time) bool {
-	if !began.Before(l.ended) {
-		return false
-	}
-	_, systemic := l.breakerOf(f.Reason)
+	return began.Before(l.ended) && f.Fault(l.cfg.Policy) != failure.OfMessage && l.watched(f.Reason)
+}
+
+// watched reports whether the failure can be an outage under the policy: the design document's plain table knows none of
+// the provider's.
+func (l *Line) watched(r failure.Reason) bool {
+	outage := r.Outage()
+	return outage != "" && !(l.cfg.Policy == failure.Document && outage.Cure() == failure.ByAnswer)
+}
+
+// judge asks the breaker of the outage that the failure may belong to.
+//
+// What fails while the line is held belongs to that outage. It neither begins a suspicion nor confirms one: an order that
+// probed in one outage and meets the next one is not the culprit of either (torture, seed 21029).
+func (l *Line) judge(a Attempt, f *failure.Error, now time.Time) failure.Fault {
 	fault := f.Fault(l.cfg.Policy)
-	return systemic != "" || fault == failure.OfSuspect || fault == failure.OfSystem
+	switch fault {
+	case failure.OfDependency, failure.OfMoment, failure.OfSuspect:
+	default:
+		return fault
+	}
+	if !l.watched(f.Reason) {
+		return fault
+	}
+	outage := f.Reason.Outage()
+	if l.breakers[outage].failed(a.Order, a.Began, now) || l.reason != "" {
+		f.Reason = outage
+		return failure.OfSystem
+	}
+	if fault == failure.OfSuspect {
+		return l.suspects.judge(a.Order, f.Reason, now)
+	}
+	return fault
 }
 
 // Published tells that the retry or dead-letter record of a message was written: broker and database work.
 func (l *Line) Published() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !providers(l.reason) && l.reason != failure.DeadLetterFlood {
+	switch l.reason.Cure() {
+	case failure.ByFate, failure.ByPublication:
 		l.release()
 	}
 }
 
-func (l *Line) judge(order string, f *failure.Error, began time.Time) failure.Fault {
-	fault := f.Fault(l.cfg.Policy)
-	switch fault {
-	case failure.OfSuspect:
-		return l.suspects.judge(order, f.Reason, l.cfg.Clock(), l.reason != "")
-	case failure.OfDependency:
-		if b, systemic := l.breakerOf(f.Reason); b != nil {
-			if b.failed(order, began, l.cfg.Clock()) || l.reason == systemic {
-				f.Reason = systemic
-				return failure.OfSystem
-			}
-		}
+// Verdict reports whether a message that cannot succeed may die now. If not, it waits, undecided, and is handled again when
+// MayTry says so. It is asked once for each attempt, before anything of the verdict is stored or published.
+func (l *Line) Verdict(record string, f *failure.Error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flood.tick(l.cfg.Clock())
+	if f.Verdict = failure.Withheld; l.flood.verdict(record, f.Reason) {
+		f.Verdict = failure.Dies
 	}
-	return fault
+	l.tellFlood()
 }
 
-// breakerOf finds the breaker that watches the reason, and what it holds the line for.
-func (l *Line) breakerOf(r failure.Reason) (*breaker, failure.Reason) {
-	switch r {
-	case failure.ProviderTimeout, failure.ProviderUnreachable, failure.ProviderReset, failure.Provider5xx, failure.ProviderBadAnswer:
-		if l.cfg.Policy.Fault(failure.ProviderDown) == failure.OfSystem {
-			return &l.provider, failure.ProviderDown
-		}
-	case failure.DatabaseBusy:
-		return &l.database, failure.DatabaseDown
+// MayTry reports whether a message may be handled: any one, unless its verdict is withheld and nothing has changed since.
+func (l *Line) MayTry(record string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flood.tick(l.cfg.Clock())
+	may := l.flood.mayTry(record)
+	if !may {
+		l.probeAgain()
 	}
-	return nil, ""
+	return may
 }
 
 // hold stops the line. The first reason stays while it lasts; a probe that meets another one replaces it.
@@ -169,36 +220,27 @@ func (l *Line) hold(r failure.Reason) {
 	l.cfg.Log.Error("line held", "reason", r)
 	if first {
 		l.since, l.wait, l.due = l.cfg.Clock(), 0, nil
+		l.stopFloodTime()
 		l.holds++
 		l.scheduleProbe()
 	}
 }
 
-// release lets the line run again. Its callers know the proof of the cure: a provider's fault ends only with an answer of
-// the provider, any other with a message that has its fate.
+// release lets the line run again. Its callers know the proof of the cure, see failure.Cure.
 func (l *Line) release() {
-	if l.reason == "" {
-		return
-	}
-	l.cfg.Log.Info("line runs again", "reason", l.reason, "held", l.cfg.Clock().Sub(l.since).Round(time.Millisecond))
+	now := l.cfg.Clock()
+	l.cfg.Log.Info("line runs again", "reason", l.reason, "held", now.Sub(l.since).Round(time.Millisecond))
 	l.transition(l.reason, false)
-	l.reason, l.ended = "", l.cfg.Clock()
-	l.provider.reset(l.cfg.Clock())
-	l.database.reset(l.cfg.Clock())
-	l.flood.reset()
+	l.reason, l.ended = "", now
+	for _, b := range l.breakers {
+		b.reset(now)
+	}
+	l.stopFloodTime()
 	select {
 	case <-l.probe: // nobody needs it any more
 	default:
 	}
 	l.wake()
-}
-
-func providers(r failure.Reason) bool {
-	switch r {
-	case failure.ProviderDown, failure.ProviderUnauthorized, failure.ProviderMisaddressed, failure.ProviderTLS:
-		return true
-	}
-	return false
 }
 
 func (l *Line) transition(r failure.Reason, on bool) {
@@ -207,12 +249,17 @@ func (l *Line) transition(r failure.Reason, on bool) {
 	}
 }
 
-// Held tells why the line is held and since when; an empty reason means that it runs. The operator's pause comes first.
+// Held tells why the line is held and since when; an empty reason means that it runs. The operator's pause comes first. A
+// flood of dead letters comes last: then only those wait that would die.
 func (l *Line) Held() (failure.Reason, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.paused.IsZero() {
+	l.tellFlood()
+	switch {
+	case !l.paused.IsZero():
 		return failure.OperatorPause, l.paused
+	case l.reason == "" && l.flooded:
+		return failure.DeadLetterFlood, l.floodSince
 	}
 	return l.reason, l.since
 }
@@ -222,4 +269,54 @@ func (l *Line) Answered() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.suspects.answered
+}
+
+// Flood counts the withheld verdicts by reason, and says whether there is a flood.
+func (l *Line) Flood() (on bool, withheld map[failure.Reason]int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tellFlood()
+	return l.flooded, l.flood.reasons()
+}
+
+// Flooded starts the line in a flood that lasted when the process before this one ended: a restart must not let the first
+// ones of it die (hazard H25).
+func (l *Line) Flooded() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flood.tick(l.cfg.Clock())
+	l.flood.begin()
+	l.tellFlood()
+}
+
+// Accept lets so many messages die for the reason although there is a flood: a person has looked at them.
+func (l *Line) Accept(r failure.Reason, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flood.accepted[r] += n
+}
+
+// stopFloodTime stops the flood's time, or lets it go on, as the line is held or runs.
+func (l *Line) stopFloodTime() {
+	l.flood.tick(l.cfg.Clock())
+	l.flood.stopped = l.reason != "" || !l.paused.IsZero()
+}
+
+// tellFlood logs and counts the begin and the end of a flood. Its end is not an event, so whoever looks finds it.
+func (l *Line) tellFlood() {
+	now := l.cfg.Clock()
+	l.flood.tick(now)
+	on := l.flood.on()
+	if on == l.flooded {
+		return
+	}
+	l.flooded = on
+	l.transition(failure.DeadLetterFlood, on)
+	if on {
+		l.floodSince = now
+		l.cfg.Log.Error("too many messages die: dead letters are withheld", "waiting", l.flood.reasons())
+		return
+	}
+	clear(l.flood.accepted)
+	l.cfg.Log.Info("dead letters are written again", "withheld", now.Sub(l.floodSince).Round(time.Second))
 }

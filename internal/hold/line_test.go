@@ -3,6 +3,7 @@ package hold
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,47 +24,52 @@ func newTestLine(t *testing.T, policy failure.Policy) (*Line, *time.Time) {
 
 // fail judges a failure of the order for the reason.
 func fail(l *Line, order string, r failure.Reason) failure.Fault {
-	return l.Judge(order, failure.New(r, "test"), l.cfg.Clock(), false)
+	return l.Judge(Attempt{Record: order, Order: order, Began: l.cfg.Clock()}, failure.New(r, "test"))
 }
 
 // charge judges a success that the provider answered at once.
-func charge(l *Line, order string) { l.Judge(order, nil, l.cfg.Clock(), true) }
+func charge(l *Line, order string) {
+	l.Judge(Attempt{Record: order, Order: order, Began: l.cfg.Clock(), Answered: true}, nil)
+}
 
 func held(l *Line) failure.Reason {
 	r, _ := l.Held()
 	return r
 }
 
-func TestFirstSuspect(t *testing.T) { // H10
-	t.Run("a second order with the same fault holds the line", func(t *testing.T) {
+func TestSuspects(t *testing.T) { // H10, H34
+	t.Run("one order alone is a suspicion, five with the same fault hold the line", func(t *testing.T) {
 		l, _ := newTestLine(t, failure.Hold)
-		require.Equal(t, failure.OfMoment, fail(l, "a", failure.ProviderUnauthorized))
-		require.Empty(t, held(l))
-		require.Equal(t, failure.OfSystem, fail(l, "b", failure.ProviderUnauthorized))
+		for _, order := range []string{"a", "b", "c", "d", "a", "a"} {
+			require.Equal(t, failure.OfSuspect, fail(l, order, failure.ProviderUnauthorized))
+			require.Empty(t, held(l))
+		}
+		require.Equal(t, failure.OfSystem, fail(l, "e", failure.ProviderUnauthorized))
 		require.Equal(t, failure.ProviderUnauthorized, held(l))
 	})
-	t.Run("the same order again, when there is no other", func(t *testing.T) {
-		l, _ := newTestLine(t, failure.Hold)
+	t.Run("the same order again for seconds, when there is no other", func(t *testing.T) {
+		l, now := newTestLine(t, failure.Hold)
 		fail(l, "a", failure.ProviderMisaddressed)
+		*now = now.Add(5 * time.Second)
 		require.Equal(t, failure.OfSystem, fail(l, "a", failure.ProviderMisaddressed))
 	})
-	t.Run("another order succeeds: it is the message's own", func(t *testing.T) {
+	t.Run("others fare better again and again: it counts against the order, and leads to the next tier", func(t *testing.T) {
 		l, now := newTestLine(t, failure.Hold)
-		fail(l, "a", failure.ProviderUnauthorized)
-		*now = now.Add(time.Second)
-		charge(l, "b")
-		require.Equal(t, failure.OfMessage, fail(l, "a", failure.ProviderUnauthorized))
+		for range outlivedToCount {
+			require.Equal(t, failure.OfSuspect, fail(l, "a", failure.ProviderUnauthorized))
+			*now = now.Add(time.Second)
+			charge(l, "b")
+		}
+		require.Equal(t, failure.OfDependency, fail(l, "a", failure.ProviderUnauthorized))
 		require.Empty(t, held(l))
+		require.Equal(t, failure.OfSuspect, fail(l, "a", failure.ProviderUnauthorized), "and it begins anew")
 	})
-	t.Run("held, another order probes and succeeds, the first is the message's own", func(t *testing.T) {
-		l, now := newTestLine(t, failure.Hold)
-		fail(l, "a", failure.ProviderUnauthorized)
-		fail(l, "a", failure.ProviderUnauthorized)
-		require.NotEmpty(t, held(l))
-		*now = now.Add(time.Second)
-		charge(l, "b")
-		require.Empty(t, held(l))
-		require.Equal(t, failure.OfMessage, fail(l, "a", failure.ProviderUnauthorized))
+	t.Run("an error that nobody knows holds the line like any other", func(t *testing.T) { // H21
+		l, _ := newTestLine(t, failure.Hold)
+		for i := range 5 {
+			fail(l, fmt.Sprint(i), failure.Unclassified)
+		}
+		require.Equal(t, failure.Unclassified, held(l))
 	})
 }
 
@@ -73,18 +79,21 @@ func TestAnOrderThatMeetsTwoOutagesIsNoCulprit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, now := newTestLine(t, failure.Hold)
 			tick := func() { *now = now.Add(10 * time.Millisecond) }
-			fail(l, "a", failure.ProviderMisaddressed)
-			tick()
-			fail(l, "b", failure.ProviderMisaddressed)
-			tick()
+			for _, order := range []string{"a", "b", "c", "d", "e"} {
+				fail(l, order, failure.ProviderMisaddressed)
+				tick()
+			}
 			require.Equal(t, failure.OfSystem, fail(l, "probe", failure.ProviderMisaddressed))
 			tick()
-			charge(l, "c")
+			charge(l, "f")
 			require.Empty(t, held(l))
-			tick()
-			require.NotEqual(t, failure.OfMessage, fail(l, "probe", second), "the first to meet it")
-			tick()
-			fail(l, "d", second)
+			for range 4 {
+				tick()
+				require.Equal(t, failure.OfSuspect, fail(l, "probe", second))
+			}
+			for _, order := range []string{"g", "h", "i", "j"} {
+				fail(l, order, second)
+			}
 			require.Equal(t, second, held(l))
 			require.Equal(t, failure.OfSystem, fail(l, "a", second), "a suspect of the first one, while the second lasts")
 		})
@@ -94,13 +103,13 @@ func TestAnOrderThatMeetsTwoOutagesIsNoCulprit(t *testing.T) {
 // A refusal of one kind says nothing about an earlier one of another kind.
 func TestASuspicionIsOfOneKind(t *testing.T) {
 	l, now := newTestLine(t, failure.Hold)
-	fail(l, "a", failure.ProviderMisaddressed)
-	*now = now.Add(time.Second)
-	charge(l, "b")
-	require.Equal(t, failure.OfMoment, fail(l, "a", failure.ProviderUnauthorized))
-	*now = now.Add(time.Second)
-	charge(l, "c")
-	require.Equal(t, failure.OfMessage, fail(l, "a", failure.ProviderUnauthorized))
+	for range 2 * outlivedToCount {
+		for _, r := range []failure.Reason{failure.ProviderMisaddressed, failure.ProviderUnauthorized} {
+			require.Equal(t, failure.OfSuspect, fail(l, "a", r))
+			*now = now.Add(time.Second)
+			charge(l, "b")
+		}
+	}
 }
 
 // An outage begins while requests are under way: their success says nothing about it (torture, seed 1032).
@@ -108,97 +117,102 @@ func TestASuccessThatBeganBeforeProvesNothing(t *testing.T) {
 	l, now := newTestLine(t, failure.Hold)
 	before := *now
 	*now = now.Add(10 * time.Millisecond)
-	require.Equal(t, failure.OfMoment, fail(l, "a", failure.ProviderMisaddressed))
-	*now = now.Add(10 * time.Millisecond)
-	l.Judge("b", nil, before, true)
-	require.Equal(t, failure.OfSystem, fail(l, "a", failure.ProviderMisaddressed), "not the order's own fault")
-	*now = now.Add(10 * time.Millisecond)
-	l.Judge("c", nil, before, true)
+	for range outlivedToCount + 1 {
+		*now = now.Add(10 * time.Millisecond)
+		require.Equal(t, failure.OfSuspect, fail(l, "a", failure.ProviderMisaddressed), "not the order's own fault")
+		l.Judge(Attempt{Order: "b", Began: before, Answered: true}, nil)
+	}
+	*now = now.Add(5 * time.Second)
+	fail(l, "a", failure.ProviderMisaddressed)
+	fail(l, "a", failure.ProviderMisaddressed)
+	*now = now.Add(5 * time.Second)
+	fail(l, "a", failure.ProviderMisaddressed)
+	require.Equal(t, failure.ProviderMisaddressed, held(l))
+	l.Judge(Attempt{Order: "c", Began: before, Answered: true}, nil)
 	require.Equal(t, failure.ProviderMisaddressed, held(l), "nor is the outage over")
 }
 
-func TestOnlyAProviderAnswerEndsAProviderHold(t *testing.T) {
-	l, _ := newTestLine(t, failure.Hold)
-	fail(l, "a", failure.ProviderUnauthorized)
-	fail(l, "b", failure.ProviderUnauthorized)
-	l.Judge("duplicate", nil, l.cfg.Clock(), false)
-	fail(l, "", failure.NotJSON)
-	l.Published()
-	require.NotEmpty(t, held(l), "neither asked the provider")
-	l.Judge("c", failure.New(failure.Declined, "test"), l.cfg.Clock(), true)
-	require.Empty(t, held(l), "a decline is an answer")
+// holdFor lets five orders fail for the reason.
+func holdFor(t *testing.T, l *Line, r failure.Reason) {
+	t.Helper()
+	for i := range 5 {
+		fail(l, fmt.Sprint("held", i), r)
+	}
+	require.Equal(t, r.Outage(), held(l))
 }
 
-func TestDatabaseHoldEndsWithAnyMessageThatGetsThrough(t *testing.T) {
-	l, _ := newTestLine(t, failure.Hold)
-	require.Equal(t, failure.OfSystem, fail(l, "a", failure.DatabaseDown))
-	require.Equal(t, failure.DatabaseDown, held(l))
-	fail(l, "a", failure.ShuttingDown)
-	require.NotEmpty(t, held(l), "a shutdown proves nothing")
-	l.Judge("duplicate", nil, l.cfg.Clock(), false)
-	require.Empty(t, held(l))
+// What ends a hold, for each reason that can hold the line.
+func TestCures(t *testing.T) {
+	proofs := map[string]func(l *Line){
+		"a duplicate":           func(l *Line) { l.Judge(Attempt{Order: "x", Began: l.cfg.Clock()}, nil) },
+		"an undecodable record": func(l *Line) { fail(l, "", failure.NotJSON) },
+		"a publication":         func(l *Line) { l.Published() },
+		"a charge":              func(l *Line) { charge(l, "x") },
+		"a decline": func(l *Line) {
+			l.Judge(Attempt{Order: "x", Began: l.cfg.Clock(), Answered: true}, failure.New(failure.Declined, "test"))
+		},
+		"in progress (H22)":        func(l *Line) { fail(l, "x", failure.ProviderInProgress) },
+		"a shutdown":               func(l *Line) { fail(l, "x", failure.ShuttingDown) },
+		"a rate limit":             func(l *Line) { fail(l, "x", failure.ProviderRateLimited) },
+		"another instance's order": func(l *Line) { fail(l, "x", failure.OrderBusy) },
+	}
+	ends := map[failure.Cure][]string{
+		failure.ByAnswer:      {"a charge", "a decline"},
+		failure.ByFate:        {"a duplicate", "a publication", "a charge"},
+		failure.ByPublication: {"a publication"},
+	}
+	for _, r := range failure.Outages() {
+		if r.Cure() == failure.ByPerson {
+			continue
+		}
+		for name, proof := range proofs {
+			t.Run(string(r)+", "+name, func(t *testing.T) {
+				l, now := newTestLine(t, failure.Hold)
+				if r == failure.ProviderRateLimited {
+					fail(l, "a", r)
+					*now = now.Add(5 * time.Second)
+				}
+				holdFor(t, l, r)
+				*now = now.Add(time.Second)
+				proof(l)
+				require.Equal(t, slices.Contains(ends[r.Cure()], name), held(l) == "")
+			})
+		}
+	}
 }
 
-// A failure that still has to be published proves nothing about the broker; its publication does.
-func TestBrokerHoldEndsWithAPublication(t *testing.T) {
+// A burst beyond the limit ends in a run of refusals; only when nothing else comes the line is held.
+func TestARateLimitForEveryoneHoldsTheLine(t *testing.T) { // H21
+	l, now := newTestLine(t, failure.Hold)
+	for i := range 300 {
+		require.Equal(t, failure.OfMoment, fail(l, fmt.Sprint(i), failure.ProviderRateLimited))
+	}
+	*now = now.Add(4 * time.Second)
+	charge(l, "good")
+	*now = now.Add(4 * time.Second)
+	require.Equal(t, failure.OfMoment, fail(l, "a", failure.ProviderRateLimited))
+	*now = now.Add(5 * time.Second)
+	require.Equal(t, failure.OfSystem, fail(l, "b", failure.ProviderRateLimited))
+	require.Equal(t, failure.ProviderRateLimited, held(l))
+}
+
+// Nothing is counted while the line is held, whatever a probe meets; the line is then held for that.
+func TestAProbeThatMeetsAnotherOutage(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)
-	fail(l, "a", failure.BrokerDown)
-	fail(l, "a", failure.Declined)
-	require.Equal(t, failure.BrokerDown, held(l))
-	l.Published()
-	require.Empty(t, held(l))
+	holdFor(t, l, failure.DatabaseDown)
+	require.Equal(t, failure.OfSystem, fail(l, "x", failure.Provider5xx))
+	require.Equal(t, failure.ProviderDown, held(l))
 }
 
 func TestDocumentPolicyHoldsOnlyForOurOwn(t *testing.T) {
 	l, _ := newTestLine(t, failure.Document)
 	for i := range 50 {
 		require.Equal(t, failure.OfDependency, fail(l, fmt.Sprint(i), failure.Provider5xx))
+		require.Equal(t, failure.OfMoment, fail(l, fmt.Sprint(i), failure.LookupInconclusive))
 		require.Equal(t, failure.OfMessage, fail(l, fmt.Sprint(i), failure.ProviderUnauthorized))
 	}
 	require.Empty(t, held(l))
 	require.Equal(t, failure.OfSystem, fail(l, "a", failure.BrokerDown))
-}
-
-func TestFloodOfDeadLettersHoldsTheLine(t *testing.T) {
-	flooded := func(policy failure.Policy) (*Line, *time.Time) {
-		l, now := newTestLine(t, policy)
-		return NewLine(Config{Policy: policy, BreakerRun: 5, BreakerPair: time.Second, ProbeMin: time.Hour, ProbeMax: time.Hour, FloodCount: 10, FloodRatio: 0.5, Clock: l.cfg.Clock, Log: l.cfg.Log}), now
-	}
-	t.Run("a run of them", func(t *testing.T) {
-		l, _ := flooded(failure.Hold)
-		for i := range 9 {
-			require.Equal(t, failure.OfMessage, fail(l, fmt.Sprint(i), failure.ProviderBadRequest))
-		}
-		require.Equal(t, failure.OfSystem, fail(l, "tenth", failure.ProviderBadRequest))
-		require.Equal(t, failure.DeadLetterFlood, held(l))
-		require.Equal(t, failure.OfSystem, fail(l, "probe", failure.Declined), "a probe that would die stays")
-		l.Published()
-		require.NotEmpty(t, held(l), "a message in a tier proves nothing")
-		charge(l, "good")
-		require.Empty(t, held(l))
-		require.Equal(t, failure.OfMessage, fail(l, "later", failure.ProviderBadRequest), "the count begins anew")
-	})
-	t.Run("among as many good ones it is no flood", func(t *testing.T) {
-		l, _ := flooded(failure.Hold)
-		for i := range 100 {
-			charge(l, "good")
-			charge(l, "good too")
-			require.Equal(t, failure.OfMessage, fail(l, fmt.Sprint(i), failure.NotJSON))
-		}
-	})
-	t.Run("slow ones are for the alert", func(t *testing.T) {
-		l, now := flooded(failure.Hold)
-		for i := range 100 {
-			*now = now.Add(7 * time.Second)
-			require.Equal(t, failure.OfMessage, fail(l, fmt.Sprint(i), failure.NotJSON))
-		}
-	})
-	t.Run("not under the document's policy", func(t *testing.T) {
-		l, _ := flooded(failure.Document)
-		for i := range 100 {
-			require.Equal(t, failure.OfMessage, fail(l, fmt.Sprint(i), failure.NotJSON))
-		}
-	})
 }
 
 // A provider hangs, and is cured while requests of before still hang: their timeouts belong to the outage.
@@ -210,10 +224,10 @@ func TestWhatBeganBeforeTheCureIsNotCounted(t *testing.T) {
 		*now = now.Add(time.Second)
 		charge(l, "b")
 		for i := range 20 {
-			require.Equal(t, failure.OfSystem, l.Judge(fmt.Sprint(i), failure.New(r, "test"), before, false), r)
+			require.Equal(t, failure.OfSystem, l.Judge(Attempt{Order: fmt.Sprint(i), Began: before}, failure.New(r, "test")), r)
 		}
 		require.Empty(t, held(l), "and hold nobody again")
 		require.NotEqual(t, failure.OfSystem, fail(l, "c", failure.ProviderTimeout), "what begins now counts")
-		require.Equal(t, failure.OfMessage, l.Judge("d", failure.New(failure.Declined, "test"), before, true), "an answer is one")
+		require.Equal(t, failure.OfMessage, l.Judge(Attempt{Order: "d", Began: before, Answered: true}, failure.New(failure.Declined, "test")), "an answer is one")
 	}
 }

@@ -84,6 +84,7 @@ func (p *Processor) charge(ctx context.Context, e retry.Envelope, event OrderCon
 		return r, failure.New(failure.TooOld, "the order is %s old, at most %s are charged", age.Round(time.Second), p.cfg.MaxAge)
 	}
 	order := event.Order()
+	order.Record = e.Message.Name()
 	order.Origin = billing.Origin{TopicID: p.cfg.TopicID(e.OriginTopic), Partition: e.OriginPart, Offset: e.OriginOffset}
 	order.Traceparent, order.MayBeKnown = e.Traceparent, age > p.cfg.Window || e.Tried
 	return p.cfg.Charger.Charge(ctx, order)

@@ -24,7 +24,7 @@ const (
 	HeaderError             = "x-error"
 	HeaderErrorClass        = "x-error-class"
 	HeaderErrorReason       = "x-error-reason"
-	HeaderWaits             = "x-retry-waits" // uncounted waits in a tier (429)
+	HeaderWaits             = "x-retry-waits" // uncounted waits in tiers
 	HeaderReplayCount       = "x-replay-count"
 	HeaderReplayID          = "x-replay-id"
 	HeaderParked            = "x-parked-body" // id of a body that fits no topic, kept in the database
@@ -34,7 +34,7 @@ const (
 const (
 	maxErrorText   = 1024     // bytes of x-error
 	maxForeign     = 16 << 10 // bytes of headers that are not ours and travel on
-	maxWaits       = 20       // uncounted waits of one record (hazard H16)
+	maxWaits       = 1000     // of x-retry-waits; more are not counted
 	maxReplayCount = 1000
 )
 

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/hold"
 	"example.com/billing/internal/platform/crash"
 	"example.com/billing/internal/platform/kafkaclient"
 )
@@ -22,7 +24,9 @@ type Publisher interface {
 
 // Line says whose fault a failure is, knowing how other orders fare. hold.Line is the one implementation.
 type Line interface {
-	Judge(order string, f *failure.Error, began time.Time, answered bool) failure.Fault
+	Judge(a hold.Attempt, f *failure.Error) failure.Fault
+	Verdict(record string, f *failure.Error)
+	MayTry(record string) bool
 	Published()
 }
 
@@ -74,13 +78,22 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 	if o.Order != uuid.Nil {
 		order = o.Order.String()
 	}
+	attempt := hold.Attempt{Record: e.Message.Name(), Order: order, Began: e.Opened}
 	if o.Err == nil {
-		r.cfg.Line.Judge(order, nil, e.Opened, !o.Duplicate)
+		attempt.Answered = !o.Duplicate
+		r.cfg.Line.Judge(attempt, nil)
 		return r.charged(ctx, e, o)
 	}
 	f := failure.Of(o.Err)
-	fault := r.cfg.Line.Judge(order, f, e.Opened, f.Answered)
+	attempt.Answered = f.Answered
+	fault := r.cfg.Line.Judge(attempt, f)
 	step := r.cfg.Ladder.Next(e, f, fault, r.cfg.Clock())
+	if step.Kind == ToDeadLetters && f.Verdict == failure.NotAsked {
+		r.cfg.Line.Verdict(attempt.Record, f)
+	}
+	if f.Verdict == failure.Withheld {
+		fault, step = failure.OfSystem, Step{Kind: InMemory, After: withheldRecheck}
+	}
 	if step.Kind == InMemory {
 		return r.stay(e, f, fault, step)
 	}
@@ -173,7 +186,7 @@ func (r *Router) Setback(e Envelope, order string, err error, other failure.Reas
 	if f.Reason == failure.Unclassified {
 		f = failure.New(other, "%w", err)
 	}
-	r.cfg.Line.Judge(order, f, r.cfg.Clock(), false)
+	r.cfg.Line.Judge(hold.Attempt{Record: e.Message.Name(), Order: order, Began: r.cfg.Clock()}, f)
 	return r.stay(e, f, failure.OfSystem, Step{After: holdRecheck})
 }
 
@@ -186,6 +199,18 @@ func (r *Router) logStep(e Envelope, order string, f *failure.Error, step Step) 
 	r.cfg.Log.Log(context.Background(), level, "message "+outcome, "topic", e.Message.Topic, "partition", e.Message.Partition, "offset", e.Message.Offset,
 		"order_id", order, "reason", f.Reason, "class", f.Class(), "failures", step.Failures, "to", step.Topic, "error", clip(f.Detail, maxErrorText))
 }
+
+// Admit keeps a message back whose verdict is withheld, until there is a reason to judge it anew.
+func (r *Router) Admit(next kafkaclient.Handler) kafkaclient.Handler {
+	return func(ctx context.Context, m kafkaclient.Message) error {
+		if !r.cfg.Line.MayTry(m.Name()) {
+			return &Later{After: withheldRecheck/2 + rand.N(withheldRecheck/2), Err: errWithheld}
+		}
+		return next(ctx, m)
+	}
+}
+
+var errWithheld = errors.New("too many messages die: its verdict waits")
 
 // fate is the fate of the record that the message stands for.
 func (e Envelope) fate(order uuid.UUID, kind string, reason failure.Reason) Fate {

@@ -12,12 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/hold"
 	"example.com/billing/internal/platform/kafkaclient"
 )
 
 // scene plays line, broker and database, and writes down in which order they were used.
 type scene struct {
 	events     []string
+	flood      bool
+	attempts   []hold.Attempt
 	fault      failure.Fault // of every failure; 0: the table's
 	publishErr []error       // returned first, one a try
 	fateErr    error
@@ -27,7 +30,8 @@ type scene struct {
 	observed   []string
 }
 
-func (s *scene) Judge(_ string, f *failure.Error, _ time.Time, _ bool) failure.Fault {
+func (s *scene) Judge(a hold.Attempt, f *failure.Error) failure.Fault {
+	s.attempts = append(s.attempts, a)
 	if f == nil {
 		s.events = append(s.events, "judged well")
 		return 0
@@ -38,6 +42,15 @@ func (s *scene) Judge(_ string, f *failure.Error, _ time.Time, _ bool) failure.F
 	}
 	return f.Fault(failure.Hold)
 }
+
+func (s *scene) Verdict(_ string, f *failure.Error) {
+	if f.Verdict = failure.Dies; s.flood {
+		f.Verdict = failure.Withheld
+	}
+	s.events = append(s.events, "verdict")
+}
+
+func (s *scene) MayTry(string) bool { return !s.flood }
 
 func (s *scene) Published() { s.events = append(s.events, "published") }
 
@@ -107,7 +120,7 @@ func TestRetriedAndDead(t *testing.T) {
 
 	s = &scene{}
 	require.NoError(t, s.route(t.Context(), Outcome{Err: failure.New(failure.NotJSON, "at byte 0")}))
-	require.Equal(t, []string{"judged not_json", "fate dead", "publish orders.confirmed.dlq", "published"}, s.events)
+	require.Equal(t, []string{"judged not_json", "verdict", "fate dead", "publish orders.confirmed.dlq", "published"}, s.events)
 	require.Equal(t, uuid.Nil, s.fates[0].Order)
 	require.Equal(t, []string{"orders.confirmed dead"}, s.observed)
 }
@@ -175,4 +188,41 @@ func TestAPointerHasNoLargeKey(t *testing.T) {
 	require.Nil(t, s.records[2].Key)
 	require.Nil(t, s.records[2].Value)
 	require.Equal(t, "tenant", s.records[2].Headers[0].Key)
+}
+
+// Too many messages die: a verdict is neither stored nor published, and the message stays where it is (hazards H25, H26).
+func TestAWithheldVerdictLeavesNothingBehind(t *testing.T) {
+	for name, f := range map[string]*failure.Error{
+		"asked here":                      failure.New(failure.NotJSON, "at byte 0"),
+		"asked before it was settled":     {Reason: failure.Declined, Verdict: failure.Withheld},
+		"given up after counted failures": {Reason: failure.Provider5xx},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scene{flood: true}
+			m := message("orders.confirmed", header(HeaderAttempt, "3"))
+			err := s.router().Route(t.Context(), testLadder.Open(m, testNow), Outcome{Order: someOrder, Err: f})
+			later, ok := errors.AsType[*Later](err)
+			require.True(t, ok, err)
+			require.Positive(t, later.RetryIn())
+			require.Empty(t, s.records)
+			require.Empty(t, s.fates)
+			require.Equal(t, []string{"orders.confirmed held"}, s.observed)
+			handled := 0
+			again := s.router().Admit(func(context.Context, kafkaclient.Message) error { handled++; return nil })
+			require.ErrorIs(t, again(t.Context(), m), errWithheld)
+			require.Zero(t, handled)
+			s.flood = false
+			require.NoError(t, again(t.Context(), m))
+			require.Equal(t, 1, handled)
+		})
+	}
+}
+
+// A verdict that was given before the order was settled is not asked for again: it counts once.
+func TestAVerdictIsAskedForOnce(t *testing.T) {
+	s := &scene{flood: true}
+	err := s.route(t.Context(), Outcome{Order: someOrder, Err: &failure.Error{Reason: failure.Declined, Verdict: failure.Dies}})
+	require.NoError(t, err)
+	require.NotContains(t, s.events, "verdict")
+	require.Len(t, s.records, 1)
 }

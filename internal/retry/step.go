@@ -39,15 +39,19 @@ func (l Ladder) Next(e Envelope, f *failure.Error, fault failure.Fault, now time
 		return l.dead(min(e.Failures+1, len(l.tiers)+1))
 	case failure.OfMoment:
 		return l.wait(e, f, now)
-	case failure.OfSystem, failure.OfSuspect, failure.OfShutdown:
+	case failure.OfSuspect: // its breaker decides within seconds
+		return Step{Kind: InMemory, Failures: e.Failures, Waits: e.Waits, After: momentBackoff(e.Message.Tries)}
+	case failure.OfSystem, failure.OfShutdown:
 		return Step{Kind: InMemory, Failures: e.Failures, Waits: e.Waits, After: holdRecheck}
 	default:
 		return l.counted(e, f, now)
 	}
 }
 
-// holdRecheck is how soon a message of a held line stands at the gate again.
-const holdRecheck = 100 * time.Millisecond
+const (
+	holdRecheck     = 100 * time.Millisecond // until a message of a held line stands at the gate again
+	withheldRecheck = time.Second            // until one whose verdict is withheld asks again
+)
 
 func (l Ladder) dead(failures int) Step {
 	return Step{Kind: ToDeadLetters, Topic: l.DeadLetters(), Failures: failures}
@@ -61,17 +65,20 @@ func (l Ladder) counted(e Envelope, f *failure.Error, now time.Time) Step {
 	return l.toTier(max(failures, e.Rank, l.firstTierFor(f.RetryAfter)), failures, e.Waits, now)
 }
 
-// wait keeps a message in memory for some seconds, then in a tier, uncounted; after maxWaits of those it counts after all.
+// wait keeps a message in memory for some seconds, then in a tier, uncounted and for as long as it takes. The tiers grow
+// longer with the waits: an order whose look-up proves nothing for a day is asked for every few minutes, not every few
+// seconds.
 func (l Ladder) wait(e Envelope, f *failure.Error, now time.Time) Step {
 	after := max(f.RetryAfter, momentBackoff(e.Message.Tries))
 	if f.Reason == failure.OrderBusy || e.Message.Since.IsZero() || now.Add(after).Sub(e.Message.Since) <= maxMemoryWait {
 		return Step{Kind: InMemory, Failures: e.Failures, Waits: e.Waits, After: after}
 	}
-	if e.Waits >= maxWaits {
-		return l.counted(e, f, now)
-	}
-	return l.toTier(max(1, e.Rank, l.firstTierFor(f.RetryAfter)), e.Failures, e.Waits+1, now)
+	byWaits := min(1+e.Waits/waitsPerTier, len(l.tiers))
+	return l.toTier(max(byWaits, e.Rank, l.firstTierFor(f.RetryAfter)), e.Failures, min(e.Waits+1, maxWaits), now)
 }
+
+// waitsPerTier is how often a record waits in a tier, uncounted, before it waits in the next one.
+const waitsPerTier = 5
 
 func (l Ladder) toTier(rank, failures, waits int, now time.Time) Step {
 	t := l.tiers[rank-1]

@@ -100,10 +100,13 @@ func TestRateLimitIsNotAFailure(t *testing.T) { // H16
 			require.Equal(t, 2, step.Failures, "uncounted")
 		})
 	}
-	e := at(0)
-	e.Waits = maxWaits
-	step := testLadder.Next(e, limited(time.Minute), failure.OfMoment, testNow)
-	require.Equal(t, 3, step.Failures, "after 20 waits it counts")
+	for waits, topic := range map[int]string{0: "retry-5s", waitsPerTier: "retry-30s", 2 * waitsPerTier: "retry-5m", maxWaits: "retry-5m"} {
+		e := Envelope{Waits: waits, Message: kafkaclient.Message{Since: testNow.Add(-time.Minute)}}
+		step := testLadder.Next(e, limited(0), failure.OfMoment, testNow)
+		require.Equal(t, Step{Kind: ToTier, Topic: "orders.confirmed." + topic, Waits: min(waits+1, maxWaits), NotBefore: step.NotBefore}, step, "never counted, and asked for less often with time (H21)")
+	}
 	busy := testLadder.Next(at(time.Hour), &failure.Error{Reason: failure.OrderBusy}, failure.OfMoment, testNow)
 	require.Equal(t, InMemory, busy.Kind, "a lease ends by itself")
+	suspect := testLadder.Next(at(time.Hour), &failure.Error{Reason: failure.ProviderUnauthorized}, failure.OfSuspect, testNow)
+	require.Equal(t, InMemory, suspect.Kind, "others tell within seconds whose fault it is")
 }

@@ -7,6 +7,7 @@ package kafkaclient
 
 import (
 	"errors"
+	"strconv"
 	"time"
 )
 
@@ -23,6 +24,11 @@ type Message struct {
 	Since time.Time // when this instance handled it first; zero at the first time
 	Alone bool      // nothing else of its partition is handled meanwhile, see ConsumerConfig.Careful
 	Tries int       // how often this instance has handled it before, without a durable fate
+}
+
+// Name is the record's place: topic/partition/offset.
+func (m *Message) Name() string {
+	return m.Topic + "/" + strconv.Itoa(int(m.Partition)) + "/" + strconv.FormatInt(m.Offset, 10)
 }
 
 // What a message takes in memory beside its bytes.

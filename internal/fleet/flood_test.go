@@ -1,0 +1,91 @@
+package fleet
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/billing/internal/audit"
+	"example.com/billing/internal/failure"
+)
+
+func (a *actor) look() {
+	a.s.t.Helper()
+	require.NoError(a.s.t, a.Look(a.s.t.Context()))
+}
+
+// A restart in a flood changes nothing; once the flood is over the next one starts without (hazard H25).
+func TestAFloodIsRemembered(t *testing.T) {
+	s := newScene(t)
+	first := s.start()
+	first.look()
+	require.Nil(t, first.withheld)
+	first.Flooded()
+	first.look()
+
+	second := s.start() // the first one was killed
+	second.look()
+	require.NotNil(t, second.withheld)
+	third := s.start()
+	third.look()
+	require.NotNil(t, third.withheld)
+
+	second.withheld = nil // over for it
+	second.look()
+	third.look() // not for this one
+	fourth := s.start()
+	fourth.look()
+	require.NotNil(t, fourth.withheld)
+	third.withheld, fourth.withheld = nil, nil
+	third.look()
+	fourth.look()
+	fifth := s.start()
+	fifth.look()
+	require.Nil(t, fifth.withheld)
+}
+
+// What a person lets go is shared by the instances, each as far as messages wait there, and is gone with the flood.
+func TestAccept(t *testing.T) {
+	s := newScene(t)
+	anna := audit.Actor{Name: "anna", Role: "operator"}
+	accept := func(r failure.Reason, n int64) (int64, error) {
+		return NewSwitch(s.db.Pool).Accept(t.Context(), Acceptance{Code: r, Count: n, By: anna, Reason: "looked at them", RequestID: "r-1"})
+	}
+	_, err := accept(failure.NotJSON, 5)
+	require.ErrorIs(t, err, ErrNoFlood)
+
+	one, two := s.start(), s.start()
+	one.withheld = map[failure.Reason]int{failure.NotJSON: 30, failure.Declined: 7}
+	two.withheld = map[failure.Reason]int{failure.NotJSON: 100}
+	one.look()
+	two.look()
+	left, err := accept(failure.NotJSON, 20)
+	require.NoError(t, err)
+	require.EqualValues(t, 20, left)
+	left, err = accept(failure.NotJSON, 40)
+	require.NoError(t, err)
+	require.EqualValues(t, 60, left)
+	one.look()
+	two.look()
+	require.Equal(t, map[failure.Reason]int{failure.NotJSON: 30}, one.accepted)
+	require.Equal(t, map[failure.Reason]int{failure.NotJSON: 30}, two.accepted)
+	two.look()
+	require.Equal(t, 30, two.accepted[failure.NotJSON], "no more than was accepted")
+
+	_, err = accept(failure.Declined, 1000)
+	require.NoError(t, err)
+	one.look()
+	require.Equal(t, 7, one.accepted[failure.Declined])
+	one.withheld, two.withheld = nil, nil
+	one.look()
+	two.look()
+	one.Flooded()
+	one.withheld[failure.Declined] = 100
+	one.look()
+	require.Equal(t, 7, one.accepted[failure.Declined], "what was not used ends with its flood")
+
+	entries, err := audit.New(s.db.Pool).List(t.Context(), audit.Query{Limit: 9})
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+	require.Equal(t, "anna consumption.accept looked at them", entries[0].Actor.Name+" "+entries[0].Action+" "+entries[0].Reason)
+}

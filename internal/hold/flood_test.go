@@ -1,0 +1,178 @@
+package hold
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/billing/internal/failure"
+)
+
+// floodLine withholds when ten die in a minute and at least half of all.
+func floodLine(policy failure.Policy) (*Line, *time.Time) {
+	now := time.Unix(1_800_000_000, 0)
+	return NewLine(Config{
+		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, FloodCount: 10, FloodRatio: 0.5, ProbeMin: time.Hour, ProbeMax: time.Hour,
+		Clock: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+	}), &now
+}
+
+// dies asks for the verdict on a message, as the router and the service do.
+func dies(l *Line, record string, r failure.Reason) bool {
+	f := failure.New(r, "test")
+	l.Verdict(record, f)
+	l.Judge(Attempt{Record: record, Order: record, Began: l.cfg.Clock()}, f)
+	return f.Verdict == failure.Dies
+}
+
+// pass lets time pass as it does in a service: somebody looks once a second.
+func pass(l *Line, now *time.Time, d time.Duration) {
+	for end := now.Add(d); now.Before(end); {
+		*now = now.Add(time.Second)
+		l.Held()
+	}
+}
+
+func TestAFloodWithholdsTheDeadAndNobodyElse(t *testing.T) { // H25
+	l, now := floodLine(failure.Hold)
+	for i := range 9 {
+		require.True(t, dies(l, fmt.Sprint(i), failure.NotJSON))
+	}
+	for i := range 2991 {
+		require.False(t, dies(l, fmt.Sprint("bad", i), failure.NotJSON))
+	}
+	require.Equal(t, failure.DeadLetterFlood, held(l), "readiness tells")
+	on, waiting := l.Flood()
+	require.True(t, on)
+	require.Equal(t, map[failure.Reason]int{failure.NotJSON: 2991}, waiting)
+
+	leave, err := l.Enter(t.Context())
+	require.NoError(t, err, "good orders go on")
+	leave()
+	charge(l, "good")
+
+	*now = now.Add(time.Hour)
+	require.False(t, dies(l, "bad0", failure.NotJSON), "the process was frozen for an hour")
+	for range 100 {
+		*now = now.Add(time.Second)
+		for i := range 2991 {
+			l.MayTry(fmt.Sprint("bad", i))
+		}
+	}
+	require.False(t, dies(l, "bad0", failure.NotJSON), "time alone lets nobody go")
+
+	l.Accept(failure.NotJSON, 2)
+	require.True(t, l.MayTry("bad1"))
+	require.True(t, dies(l, "bad1", failure.NotJSON))
+	require.False(t, dies(l, "bad2", failure.Declined), "another reason was not let go")
+	require.True(t, dies(l, "bad3", failure.NotJSON))
+	require.False(t, dies(l, "bad4", failure.NotJSON), "nor a third one")
+}
+
+// A restart must change nothing: the flood goes on, nobody more dies.
+func TestAFloodOutlivesARestart(t *testing.T) { // H25
+	l, now := floodLine(failure.Hold)
+	l.Flooded()
+	for i := range 9 {
+		require.False(t, dies(l, fmt.Sprint(i), failure.NotJSON))
+	}
+	pass(l, now, floodLasts)
+	require.Empty(t, held(l), "nine in a minute are no flood")
+	require.True(t, l.MayTry("0"))
+	require.True(t, dies(l, "0", failure.NotJSON))
+}
+
+// The provider refuses everyone, and is cured: all that waited are charged.
+func TestACureIsFoundByOneOfThoseThatWait(t *testing.T) { // H26
+	l, now := floodLine(failure.Hold)
+	for i := range 100 {
+		dies(l, fmt.Sprint(i), failure.ProviderBadRequest)
+	}
+	pass(l, now, time.Second)
+	may := 0
+	for i := 9; i < 100; i++ {
+		if l.MayTry(fmt.Sprint(i)) {
+			may++
+		}
+	}
+	require.Equal(t, 1, may, "one of them probes")
+	require.True(t, l.MayTry("new"))
+	charge(l, "new")
+	require.False(t, l.MayTry("50"), "a new order that is charged says nothing about those that were refused")
+	charge(l, "9")
+	for i := 10; i < 100; i++ {
+		require.True(t, l.MayTry(fmt.Sprint(i)), i)
+		charge(l, fmt.Sprint(i))
+	}
+	_, waiting := l.Flood()
+	require.Empty(t, waiting)
+}
+
+// While the line is held or paused nothing is handled, so that a minute without dead letters proves nothing.
+func TestAHoldStopsTheFloodsTime(t *testing.T) {
+	for name, stop := range map[string][2]func(*Line){
+		"held":   {func(l *Line) { fail(l, "x", failure.DatabaseDown) }, func(l *Line) { charge(l, "y") }},
+		"paused": {func(l *Line) { l.Pause(true) }, func(l *Line) { l.Pause(false) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, now := floodLine(failure.Hold)
+			for i := range 12 {
+				dies(l, fmt.Sprint(i), failure.NotJSON)
+			}
+			stop[0](l)
+			pass(l, now, time.Hour)
+			stop[1](l)
+			require.Equal(t, failure.DeadLetterFlood, held(l))
+			require.False(t, dies(l, "9", failure.NotJSON))
+			on, waiting := l.Flood()
+			require.True(t, on)
+			require.Equal(t, 3, waiting[failure.NotJSON])
+		})
+	}
+}
+
+func TestWhatIsNoFlood(t *testing.T) {
+	t.Run("as many good ones", func(t *testing.T) {
+		l, _ := floodLine(failure.Hold)
+		for i := range 100 {
+			charge(l, "good")
+			charge(l, "good too")
+			require.True(t, dies(l, fmt.Sprint(i), failure.NotJSON))
+		}
+	})
+	t.Run("slow ones are for the alert", func(t *testing.T) {
+		l, now := floodLine(failure.Hold)
+		for i := range 100 {
+			pass(l, now, 7*time.Second)
+			require.True(t, dies(l, fmt.Sprint(i), failure.NotJSON))
+		}
+	})
+	t.Run("not under the document's policy", func(t *testing.T) {
+		l, _ := floodLine(failure.Document)
+		for i := range 100 {
+			require.True(t, dies(l, fmt.Sprint(i), failure.NotJSON))
+		}
+		l.Flooded()
+		require.Empty(t, held(l))
+	})
+}
+
+// Messages that went with their partition are not counted for ever.
+func TestWhoAsksNoMoreIsForgotten(t *testing.T) {
+	l, now := floodLine(failure.Hold)
+	for i := range 30 {
+		dies(l, fmt.Sprint(i), failure.NotJSON)
+	}
+	for range 10 {
+		*now = now.Add(10 * time.Second)
+		l.MayTry("29")
+	}
+	dies(l, "29", failure.NotJSON)
+	_, waiting := l.Flood()
+	require.Equal(t, 1, waiting[failure.NotJSON])
+	pass(l, now, floodLasts)
+	require.Empty(t, held(l))
+}
