@@ -32,7 +32,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Config{
 		KafkaBrokers: "localhost:9092", KafkaSecurityProtocol: "PLAINTEXT", Topic: "orders.confirmed", Group: "billing-order-confirmed",
-		RetryDelays: []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute}, Concurrency: 256,
+		RetryDelays: []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute}, LongestOutage: 72 * time.Hour, Concurrency: 256,
 		DatabaseURL: "postgres://billing:secret-one@localhost/billing", DatabaseMaxConns: 8, ProviderURL: "https://provider.example",
 		ProviderTimeout: 10 * time.Second, ProviderKeyTTL: 24 * time.Hour, ProviderAccount: "default", ProviderMaxProcessing: time.Minute,
 		Environment: "default", Currency: "EUR", FaultPolicy: "hold", Lease: 15 * time.Second, KeyMargin: 4 * time.Hour, LeaveAfter: 2 * time.Minute, StopTimeout: 10 * time.Second,
@@ -46,7 +46,7 @@ func TestEveryVariableIsRead(t *testing.T) {
 		"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p", "KAFKA_SSL_CA": "/ca.pem",
 		"KAFKA_EXTRA": "client.rack=a", "TOPIC": "t", "GROUP": "g", "RETRY_DELAYS": "1s,2s", "CONCURRENCY": "7", "DATABASE_MAX_CONNS": "9", "PROVIDER_TOKEN": "x",
 		"PROVIDER_TIMEOUT": "1s", "PROVIDER_KEY_TTL": "2h", "PROVIDER_ACCOUNT": "a", "PROVIDER_MAX_PROCESSING": "3s", "ENVIRONMENT": "e", "CURRENCY": "JPY",
-		"FAULT_POLICY": "document", "LEASE": "4s", "KEY_MARGIN": "1h", "MAX_AGE": "72h", "LEAVE_AFTER": "5m", "STOP_TIMEOUT": "20s", "REPLAY_TARGETS": "t", "REPLAY_CEILING": "2", "FLOOD_RATIO": "0.9", "FLOOD_COUNT": "7",
+		"FAULT_POLICY": "document", "LEASE": "4s", "KEY_MARGIN": "1h", "MAX_AGE": "72h", "LEAVE_AFTER": "5m", "LONGEST_OUTAGE": "24h", "STOP_TIMEOUT": "20s", "REPLAY_TARGETS": "t", "REPLAY_CEILING": "2", "FLOOD_RATIO": "0.9", "FLOOD_COUNT": "7",
 		"HTTP_ADDR": ":1", "ADMIN_TOKENS": "a:viewer:0123456789abcdef", "LOG_LEVEL": "debug", "LOG_FORMAT": "text",
 	}
 	for name, value := range values {
@@ -75,14 +75,14 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	for name, value := range map[string]string{
 		"PROVIDER_URL": "provider.example", "KAFKA_EXTRA": "acks=1", "KAFKA_SECURITY_PROTOCOL": "TLS", "FAULT_POLICY": "pray", "CURRENCY": "EURO",
 		"LOG_LEVEL": "loud", "LOG_FORMAT": "xml", "CONCURRENCY": "0", "DATABASE_MAX_CONNS": "1", "LEASE": "11s", "KEY_MARGIN": "1s", "PROVIDER_KEY_TTL": "500ms",
-		"PROVIDER_MAX_PROCESSING": "0s", "STOP_TIMEOUT": "1s", "LEAVE_AFTER": "0s", "MAX_AGE": "-1s", "REPLAY_CEILING": "0", "FLOOD_RATIO": "2", "FLOOD_COUNT": "-1", "RETRY_DELAYS": "30s,5s",
+		"PROVIDER_MAX_PROCESSING": "0s", "STOP_TIMEOUT": "1s", "LEAVE_AFTER": "0s", "LONGEST_OUTAGE": "0s", "MAX_AGE": "-1s", "REPLAY_CEILING": "0", "FLOOD_RATIO": "2", "FLOOD_COUNT": "-1", "RETRY_DELAYS": "30s,5s",
 	} {
 		t.Setenv("BILLING_"+name, value)
 	}
 	_, err := loadConfig(needsAll)
 	usage, ok := err.(*usageError) //nolint:errorlint // it is the one that main looks for
 	require.True(t, ok)
-	require.Len(t, usage.problems, 20, err)
+	require.Len(t, usage.problems, 21, err)
 	for _, p := range usage.problems {
 		require.Regexp(t, `^BILLING_[A-Z_]+ .+ \(example: .+\)$`, p)
 	}
