@@ -29,9 +29,8 @@ import (
 
 // serveOptions are what the demo sets otherwise.
 type serveOptions struct {
-	allowDemoToken bool
-	metrics        *telemetry.Metrics // nil: its own
-	ready          func(addr string)  // told the address of the HTTP server once consumers run
+	metrics *telemetry.Metrics // nil: its own
+	ready   func(addr string)  // told the address of the HTTP server once consumers run
 }
 
 // serve wires the service in one straight line and runs it until ctx is done. What is opened first is closed last.
@@ -64,6 +63,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 
 	// What we do: claim, charge, settle.
 	var relay *outbox.Relay
+	var instance *fleet.Instance
 	store, err := pgstore.New(pgstore.Config{
 		Pool: pool, Environment: cfg.Environment, Account: cfg.ProviderAccount, Lease: cfg.Lease, ProviderTimeout: cfg.ProviderTimeout,
 		Clock: clock, Log: log, EventWritten: func() { relay.Notify() },
@@ -71,7 +71,13 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
+	if err := refuseBlank(ctx, cfg, ladder, reader.Admin, store); err != nil {
+		return err
+	}
 	if err := install(ctx, cfg, ladder, reader, store, topics, log); err != nil {
+		return err
+	}
+	if err := eachGroup(ctx, cfg, ladder, reader.Admin, topics, store.CountTaken); err != nil {
 		return err
 	}
 	provider, err := httpprovider.New(httpprovider.Config{
@@ -84,7 +90,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	line := hold.NewLine(hold.Config{
 		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, FloodCount: cfg.FloodCount, FloodRatio: cfg.FloodRatio,
 		ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second,
-		Clock: clock, Log: log, OnTransition: observeHold(metrics),
+		Clock: clock, Log: log, OnTransition: observeHold(metrics, func() { instance.LookSoon() }),
 	})
 	charging, err := billing.NewService(countingStore{store, metrics}, provider, billing.ServiceConfig{
 		InFlight:      cfg.Concurrency,
@@ -109,19 +115,19 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	})
 	opener := &proof.Opener{Ladder: ladder, Books: books, Router: router, Clock: clock, Log: log}
 	processor := orders.NewProcessor(orders.ProcessorConfig{
-		Opener: opener, Charger: charging, Router: router, Currency: cfg.Currency, TopicID: topics.id,
+		Opener: opener, Charger: charging, Ledger: store, Router: router, Currency: cfg.Currency, TopicID: topics.id,
 		MaxAge: time.Duration(cfg.MaxAge), Window: cfg.ProviderKeyTTL - cfg.KeyMargin, Clock: clock,
 	})
 
 	// What arrives: the main topic and the tiers, each with a consumer of its own.
 	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Opener: opener, Router: router, Window: int64(window(cfg))})
-	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, router.Admit(guard.Handle)), log)
+	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, log, router.Admit(guard.Handle)), log)
 	if err != nil {
 		return err
 	}
 
 	// What the other instances do, and an operator tells all of them.
-	instance, err := fleet.New(fleet.Config{LeaveAfter: cfg.LeaveAfter, Clock: clock, Log: log}, pool, line)
+	instance, err = fleet.New(fleet.Config{LeaveAfter: cfg.LeaveAfter, Clock: clock, Log: log}, pool, line)
 	if err != nil {
 		return err
 	}
@@ -136,7 +142,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	}
 	left := &leftWatch{leftBehind: leftBehind{reader, store, ladder, cfg.Group}, log: log}
 	left.register(metrics)
-	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, instance, left, metrics, log})
+	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, instance, left, metrics, log})
 	if err != nil {
 		return err
 	}
@@ -170,7 +176,8 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		return nil
 	})
 
-	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(), "fault_policy", policy)
+	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(),
+		"private", person.server.PrivateAddr(), "fault_policy", policy)
 	if opt.ready != nil {
 		opt.ready(person.server.Addr())
 	}

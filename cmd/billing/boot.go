@@ -74,7 +74,7 @@ func install(ctx context.Context, cfg Config, l retry.Ladder, reader *kafkaclien
 	if err != nil {
 		return err
 	}
-	here := installation(cfg)
+	here := cfg.installation()
 	here.Cluster = cluster.ID
 	if err := store.CheckPin(ctx, here); err != nil {
 		return err
@@ -90,11 +90,6 @@ func install(ctx context.Context, cfg Config, l retry.Ladder, reader *kafkaclien
 		return err
 	}
 	return ids.addKnown(ctx, store)
-}
-
-// installation is what the settings alone tell of it.
-func installation(cfg Config) pgstore.Installation {
-	return pgstore.Installation{Environment: cfg.Environment, Account: cfg.ProviderAccount, Group: cfg.Group}
 }
 
 // knownWithin is how long a topic that was created a moment ago may be unknown to a broker.

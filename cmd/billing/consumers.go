@@ -43,7 +43,10 @@ type crew struct {
 func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, guard *orders.Poison, metrics *telemetry.Metrics, handler kafkaclient.Handler, log *slog.Logger) (*crew, error) {
 	common := kafkaclient.ConsumerConfig{
 		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Careful: guard.Careful, Log: log,
-		Lost:        func(topic string, records int64) { metrics.Lost.WithLabelValues(topic).Add(float64(records)) },
+		Lost: func(topic string, records int64) { metrics.Lost.WithLabelValues(topic).Add(float64(records)) },
+		Taken: func(ctx context.Context, topic string) (map[int32]int64, error) {
+			return store.Taken(ctx, topics.id(topic))
+		},
 		WindowBytes: windowBytes, Drain: min(drainAtStop, max(time.Second, cfg.StopTimeout-drainReserve)),
 	}
 	main := common
@@ -54,6 +57,7 @@ func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, 
 		tier := common
 		tier.Topic, tier.Group, tier.Window = t.Topic, t.Group, tierWindow
 		tier.Client.PrefetchKB = 1024
+		tier.Progress = noteIntake(store, topics.id(t.Topic))
 		tier.Due = func(m kafkaclient.Message) time.Time { return l.Open(m, time.Now()).NotBefore }
 		c.configs = append(c.configs, tier)
 	}
@@ -96,7 +100,7 @@ func (c *crew) list() []*kafkaclient.Consumer {
 	return c.members
 }
 
-// noteIntake counts the finished records of the main topic before their offsets move (hazard H18). After a crash a range
+// noteIntake counts the finished records of a topic before their offsets move (hazards H18, H27). After a crash a range
 // may begin below what was counted; it is then cut there.
 func noteIntake(store *pgstore.Store, topic uuid.UUID) func(context.Context, []kafkaclient.Progress) error {
 	return func(ctx context.Context, ps []kafkaclient.Progress) error {

@@ -121,10 +121,10 @@ func (d *drain) consumer(stop context.CancelCauseFunc) kafkaclient.ConsumerConfi
 	cfg := kafkaclient.ConsumerConfig{
 		Client: d.cfg.kafka(), Topic: d.topic.Name, Group: d.topic.Group, Slots: make(chan struct{}, drainSlots), Gate: openGate{},
 		Window: tierWindow, WindowBytes: windowBytes, Drain: drainAtStop, Log: d.log,
-		Handler: func(ctx context.Context, m kafkaclient.Message) error { return d.handOn(ctx, m, stop) },
+		Handler:  func(ctx context.Context, m kafkaclient.Message) error { return d.handOn(ctx, m, stop) },
+		Progress: noteIntake(d.books.store, d.topic.ID),
 	}
 	if d.delay == 0 {
-		cfg.Progress = noteIntake(d.books.store, d.topic.ID)
 		return cfg
 	}
 	longest := d.tiers[len(d.tiers)-1].Delay

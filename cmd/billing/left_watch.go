@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"example.com/billing/internal/admin"
 	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/platform/telemetry"
 )
@@ -91,7 +92,7 @@ func (w *leftWatch) fail(ctx context.Context, err error) {
 }
 
 // state is what readiness shows.
-func (w *leftWatch) state(context.Context) (ok bool, reason string) {
+func (w *leftWatch) state(context.Context) admin.Health {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var reasons []string
@@ -101,5 +102,8 @@ func (w *leftWatch) state(context.Context) (ok bool, reason string) {
 	for _, t := range w.left {
 		reasons = append(reasons, t.next(w.ladder))
 	}
-	return len(reasons) == 0, strings.Join(reasons, "; ")
+	if len(reasons) == 0 {
+		return admin.Health{State: admin.Ready}
+	}
+	return admin.Health{State: admin.LeftBehind, Detail: strings.Join(reasons, "; ")}
 }

@@ -46,13 +46,14 @@ func newRootCommand() *cobra.Command {
 		Use:           "billing",
 		Short:         "Charges confirmed orders exactly once",
 		Long:          "billing consumes confirmed orders from Kafka, charges each exactly once through an HTTP billing provider, retries what fails in\npassing, and keeps what cannot succeed for a person to decide.",
+		Example:       "  billing demo\n  billing config --check\n  billing serve",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{[]string{fmt.Sprintf("%v; see `%s -h`", err, cmd.CommandPath())}}
 	})
-	root.AddCommand(newServeCommand(), newDemoCommand(), newMigrateCommand(), newTopicsCommand(), newConfigCommand(), newDLQCommand(), newReconcileCommand(), newBalanceCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newDemoCommand(), newMigrateCommand(), newTopicsCommand(), newConfigCommand(), newDLQCommand(), newConsumptionCommand(), newReconcileCommand(), newBalanceCommand(), newVersionCommand())
 	return root
 }
 

@@ -58,7 +58,7 @@ type accepting struct {
 }
 
 func (a accepting) run(ctx context.Context, ids topicIDs) error {
-	if err := a.store.CheckPin(ctx, installation(a.cfg)); err != nil {
+	if err := a.store.CheckPin(ctx, a.cfg.installation()); err != nil {
 		return err
 	}
 	pinned, err := a.store.Installation(ctx)

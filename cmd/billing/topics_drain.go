@@ -64,7 +64,7 @@ func drainTopic(ctx context.Context, cfg Config, name string, log *slog.Logger) 
 	if err != nil {
 		return 0, err
 	}
-	here := installation(cfg)
+	here := cfg.installation()
 	here.Cluster = cluster.ID
 	if err := store.CheckPin(ctx, here); err != nil {
 		return 0, err

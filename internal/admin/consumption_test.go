@@ -66,3 +66,30 @@ func TestWhoMayPauseAndWithWhichWords(t *testing.T) {
 	}
 	require.Empty(t, w.get("/admin/audit").json(t)["data"], "nothing was done")
 }
+
+// A person lets dead letters go that a flood withholds (H25). What fleet does with it is tested there.
+func TestAccept(t *testing.T) {
+	const path = "/admin/consumption/accept"
+	w := newWorld(t).serve()
+	const body = `{"reason": "looked at them", "reason_code": "not_json", "count": 40}`
+	require.Equal(t, 401, w.call("", http.MethodPost, path, body).status)
+	require.Equal(t, 403, w.call(viewer, http.MethodPost, path, body).status)
+	require.Equal(t, 409, w.call(operator, http.MethodPost, path, body).status, "nothing is withheld")
+	_, err := w.db.Pool.Exec(t.Context(), `INSERT INTO dead_letter_flood DEFAULT VALUES`)
+	require.NoError(t, err)
+	for bad, want := range map[string]int{
+		"": 422, `{}`: 422, `{"reason": "x", "reason_code": "not_json"}`: 422, `{"reason": "x", "reason_code": "not_json", "count": 0}`: 422,
+		`{"reason": "x", "reason_code": "not_json", "count": -1}`: 422, `{"reason": "x", "reason_code": "all", "count": 1}`: 422,
+		`{"reason": "x", "count": 1}`: 422, `{"reason_code": "not_json", "count": 1}`: 422, `{"reason": "x", "reason_code": "not_json", "count": 1.5}`: 400,
+		`{"reason": "x", "reason_code": "not_json", "count": 1000001}`: 422, `{"reason": "x", "reason_code": "not_json", "count": 1, "all": true}`: 400,
+	} {
+		require.Equal(t, want, w.call(operator, http.MethodPost, path, bad).status, bad)
+	}
+	for _, remaining := range []float64{40, 80} {
+		r := w.call(operator, http.MethodPost, path, body)
+		require.Equal(t, http.StatusOK, r.status, "%s", r.body)
+		require.Equal(t, map[string]any{"reason_code": "not_json", "remaining": remaining}, r.json(t))
+	}
+	entry := w.get("/admin/audit").json(t)["data"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{"oscar", "consumption.accept", "accepted", "looked at them"}, []any{entry["actor"], entry["action"], entry["outcome"], entry["reason"]})
+}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // maxBody bounds what a request may carry.
@@ -34,6 +33,7 @@ func (s *Server) routes() []route {
 		{http.MethodPost, "/admin/dlq/:dlq_topic/replay", Operator, []string{"target_topic", "dry_run"}, s.replay},
 		{http.MethodPost, "/admin/consumption/pause", Operator, nil, s.pause},
 		{http.MethodPost, "/admin/consumption/resume", Operator, nil, s.resume},
+		{http.MethodPost, "/admin/consumption/accept", Operator, nil, s.accept},
 		{http.MethodGet, "/admin/orders/:order_id", Viewer, nil, s.explain},
 		{http.MethodGet, "/admin/audit", Viewer, []string{"actor", "from", "to", "limit", "cursor"}, s.listAudit},
 	}
@@ -45,7 +45,9 @@ func (s *Server) register() {
 	s.echo.Use(guard)
 	s.echo.GET("/healthz", func(c echo.Context) error { return c.JSON(http.StatusOK, map[string]string{"status": "ok"}) })
 	s.echo.GET("/readyz", s.ready)
-	s.echo.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.deps.Metrics, promhttp.HandlerOpts{Timeout: s.cfg.CheckTimeout})))
+	if s.cfg.PrivateAddr == "" {
+		s.echo.GET("/metrics", echo.WrapHandler(s.metrics()))
+	}
 	if len(s.cfg.Tokens) == 0 {
 		return
 	}

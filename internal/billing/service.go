@@ -138,6 +138,11 @@ func (s *Service) attempt(ctx context.Context, c *Claim) (st Settlement, failed 
 	}()
 	ctx, cancel := context.WithTimeout(ctx, c.LeaseEnd.Sub(started)) // what comes later is another claim's to ask for
 	defer cancel()
+	if !started.Before(c.SendBy) { // the provider has nothing to do with that
+		f := failure.New(failure.DatabaseBusy, "the claim came %s too late to send anything", started.Sub(c.SendBy))
+		f.Uncounted = true
+		return unsent(c, f)
+	}
 	if s.mustLookUp(c) {
 		return s.lookUp(ctx, c)
 	}
@@ -184,16 +189,25 @@ func (s *Service) mayBeWorkedOn(c *Claim) bool {
 
 // inconclusive is a look-up that failed. It is no failure of the order, whatever the provider answered: nothing was sent.
 func inconclusive(err error) *failure.Error {
-	if f := failure.Of(err); f.Reason == failure.ShuttingDown {
-		return f
+	f := failure.Of(err)
+	if f.Fault(failure.Hold) == failure.OfMessage {
+		return failure.New(failure.LookupInconclusive, "look-up: %w", err)
 	}
-	return failure.New(failure.LookupInconclusive, "look-up: %w", err)
+	f.Uncounted = true
+	return f
 }
 
-// lookedUp settles a look-up that proved nothing: what was known before still is.
+// lookedUp settles a look-up that proved nothing.
 func lookedUp(c *Claim, f *failure.Error) (Settlement, error) {
+	st, err := unsent(c, f)
+	st.Attempt.Kind = "lookup"
+	return st, err
+}
+
+// unsent settles a claim under which nothing was sent: what was known before still is.
+func unsent(c *Claim, f *failure.Error) (Settlement, error) {
 	f.Unknown = c.Unknown
-	return Settlement{State: openState(c.Unknown), Unknown: c.Unknown, Reason: f.Reason, Attempt: Attempt{Kind: "lookup"}}, f
+	return Settlement{State: openState(c.Unknown), Unknown: c.Unknown, Reason: f.Reason, Attempt: Attempt{Kind: "charge"}}, f
 }
 
 func (s *Service) adopt(c *Claim, found []ProviderCharge) (Settlement, error) {

@@ -49,6 +49,9 @@ func (d *desk) Claim(_ context.Context, o Order) (*Claim, *Standing, error) {
 	}
 	c := *d.claim
 	c.Order = o
+	if c.SendBy.IsZero() {
+		c.SendBy = testNow.Add(5 * time.Second)
+	}
 	return &c, nil, nil
 }
 
@@ -330,6 +333,22 @@ func TestSettleGivesUpAfterTheGrace(t *testing.T) {
 	require.ErrorContains(t, err, "database gone")
 }
 
+// A claim that took so long that nothing may be sent any more is the database's slowness: the provider was never asked.
+func TestALateClaimIsNotTheProvidersFault(t *testing.T) {
+	for _, unknown := range []bool{false, true} {
+		d := &desk{claim: freshClaim()}
+		d.claim.SendBy, d.claim.Unknown = testNow, unknown
+		_, err := newTestService(t, d).Charge(t.Context(), testOrder())
+		f := failure.Of(err)
+		require.Equal(t, failure.DatabaseBusy, f.Reason)
+		require.True(t, f.Uncounted)
+		require.Equal(t, unknown, f.Unknown)
+		require.Zero(t, d.sent+d.lookups)
+		require.Equal(t, openState(unknown), d.settled[0].State)
+		require.False(t, d.settled[0].Sent)
+	}
+}
+
 // So many orders are refused that it is an outage: none is settled as refused, none is announced, and what was known of the
 // money before still is (hazard H26).
 func TestARefusalInAFloodLeavesTheOrderOpen(t *testing.T) {
@@ -380,17 +399,18 @@ func TestInProgressIsNotCountedWhileItMayBe(t *testing.T) {
 
 // A look-up that fails is no failure of the order, whatever the provider answered (hazard H21).
 func TestALookUpThatProvesNothingIsNotCounted(t *testing.T) {
-	for _, r := range []failure.Reason{
-		failure.ProviderBadRequest, failure.ProviderRejected, failure.ProviderUnauthorized, failure.ProviderMisaddressed, failure.ProviderTimeout,
-		failure.Provider5xx, failure.ProviderBadAnswer, failure.ProviderRateLimited, failure.Unclassified,
+	for answered, told := range map[failure.Reason]failure.Reason{
+		failure.ProviderBadRequest: failure.LookupInconclusive, failure.ProviderRejected: failure.LookupInconclusive,
+		failure.ProviderUnauthorized: failure.ProviderUnauthorized, failure.ProviderTimeout: failure.ProviderTimeout, failure.Unclassified: failure.Unclassified,
 	} {
-		d := &desk{claim: freshClaim(), findErr: failure.New(r, "x")}
+		d := &desk{claim: freshClaim(), findErr: failure.New(answered, "x")}
 		o := testOrder()
 		o.MayBeKnown = true
 		_, err := newTestService(t, d).Charge(t.Context(), o)
 		f := failure.Of(err)
-		require.Equal(t, failure.LookupInconclusive, f.Reason, r)
-		require.Equal(t, []any{0, RetryWait, false}, []any{d.sent, d.settled[0].State, f.Unknown}, r)
+		require.Equal(t, told, f.Reason)
+		require.Contains(t, []failure.Fault{failure.OfMoment, failure.OfSuspect}, f.Fault(failure.Hold))
+		require.Equal(t, []any{0, RetryWait, false}, []any{d.sent, d.settled[0].State, f.Unknown}, answered)
 	}
 	d := &desk{claim: freshClaim(), findErr: failure.New(failure.ShuttingDown, "x")}
 	o := testOrder()

@@ -20,7 +20,7 @@ type fate struct {
 
 var (
 	charged = fate{way: "charged", state: "succeeded"}
-	waits   = fate{way: "charged later", state: "succeeded"} // in memory, uncounted
+	waits   = fate{way: "charged later", state: "succeeded"} // in memory, uncounted: 409 and 429
 )
 
 func held(reason string) fate { return fate{way: "held", reason: reason} }
@@ -70,7 +70,7 @@ func classification() []answerCase {
 		same("402", refuses(402, "card_declined"), dead("declined", "declined", "declined")),
 		status(408, tier("1", "provider_try_again"), dead("unknown", "provider_try_again", "unknown")),
 		status(425, tier("1", "provider_try_again"), dead("unknown", "provider_try_again", "unknown")),
-		status(409, tier("1", "provider_in_progress"), dead("unknown", "provider_in_progress", "unknown")),
+		status(409, waits, dead("unknown", "provider_in_progress", "unknown")),
 		{"429", refuses(429, "", "Retry-After", "1"), waits, dead("exhausted", "provider_rate_limited", "retry_wait")},
 
 		same("500", refuses(500, ""), tier("1", "provider_5xx")),

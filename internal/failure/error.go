@@ -46,7 +46,7 @@ func (e *Error) Fault(p Policy) Fault {
 	switch {
 	case e.Final:
 		return OfMessage
-	case e.Uncounted && fault == OfDependency:
+	case e.Uncounted && fault == OfDependency && p == Hold: // the document's plain table counts each of them
 		return OfMoment
 	}
 	return fault

@@ -65,6 +65,7 @@ func TestFaultOfAFinalFailure(t *testing.T) {
 		require.Equal(t, r.document, f.Fault(Document), r.text)
 		f.Uncounted = true
 		require.NotEqual(t, OfDependency, f.Fault(Hold), "it waits, whatever the reason")
+		require.Equal(t, r.document, f.Fault(Document), r.text)
 		f.Final = true
 		require.Equal(t, OfMessage, f.Fault(Hold), r.text)
 		require.Equal(t, OfMessage, f.Fault(Document), r.text)

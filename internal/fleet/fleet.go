@@ -49,6 +49,7 @@ type Instance struct {
 	peers  peers
 	member membership
 	pause  atomic.Pointer[Pause] // as it was last read
+	soon   chan struct{}         // a token when Run is to look at once
 
 	told   failure.Reason // to the others
 	toldAt time.Time
@@ -62,7 +63,7 @@ func New(cfg Config, pool *pgxpool.Pool, line Line) (*Instance, error) {
 	if cfg.LeaveAfter <= 0 || cfg.Clock == nil || cfg.Log == nil || pool == nil || line == nil {
 		return nil, errors.New("fleet: a time to leave after, clock, log, pool and line are required")
 	}
-	return &Instance{cfg: cfg, pool: pool, line: line, peers: peers{pool, uuid.New()}, member: membership{back: make(chan struct{}, 1)}}, nil
+	return &Instance{cfg: cfg, pool: pool, line: line, peers: peers{pool, uuid.New()}, member: membership{back: make(chan struct{}, 1)}, soon: make(chan struct{}, 1)}, nil
 }
 
 // Run looks once a second until ctx is done, and takes its leave of the others then.
@@ -75,10 +76,19 @@ func (i *Instance) Run(ctx context.Context) error {
 			i.takeLeave()
 			return nil
 		case <-tick.C:
+		case <-i.soon:
 		}
 		if err := i.Look(ctx); err != nil && ctx.Err() == nil {
 			i.cfg.Log.Debug("the other instances are out of sight", "error", err) // readiness tells that the database is
 		}
+	}
+}
+
+// LookSoon makes Run look at once: a flood of dead letters is to be known before this process can be killed.
+func (i *Instance) LookSoon() {
+	select {
+	case i.soon <- struct{}{}:
+	default:
 	}
 }
 

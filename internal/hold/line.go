@@ -145,8 +145,9 @@ func (l *Line) watched(r failure.Reason) bool {
 
 // judge asks the breaker of the outage that the failure may belong to.
 //
-// What fails while the line is held belongs to that outage. It neither begins a suspicion nor confirms one: an order that
-// probed in one outage and meets the next one is not the culprit of either (torture, seed 21029).
+// What fails while the provider holds the line belongs to that outage, whatever it is: it is not counted, and neither
+// begins a suspicion nor confirms one. An order that probed in one outage and meets the next one is not the culprit of
+// either (torture, seed 21029). In any other hold a failure goes its way: the record that it publishes is the probe.
 func (l *Line) judge(a Attempt, f *failure.Error, now time.Time) failure.Fault {
 	fault := f.Fault(l.cfg.Policy)
 	switch fault {
@@ -158,12 +159,15 @@ func (l *Line) judge(a Attempt, f *failure.Error, now time.Time) failure.Fault {
 		return fault
 	}
 	outage := f.Reason.Outage()
-	if l.breakers[outage].failed(a.Order, a.Began, now) || l.reason != "" {
+	if l.breakers[outage].failed(a.Order, a.Began, now) || l.reason == outage || l.reason.Cure() == failure.ByAnswer {
 		f.Reason = outage
 		return failure.OfSystem
 	}
 	if fault == failure.OfSuspect {
-		return l.suspects.judge(a.Order, f.Reason, now)
+		fault = l.suspects.judge(a.Order, f.Reason, now)
+	}
+	if f.Uncounted && fault == failure.OfDependency {
+		return failure.OfMoment
 	}
 	return fault
 }

@@ -196,12 +196,35 @@ func TestARateLimitForEveryoneHoldsTheLine(t *testing.T) { // H21
 	require.Equal(t, failure.ProviderRateLimited, held(l))
 }
 
-// Nothing is counted while the line is held, whatever a probe meets; the line is then held for that.
+// Nothing is counted while the provider holds the line, whatever a probe meets; the line is then held for that.
 func TestAProbeThatMeetsAnotherOutage(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)
-	holdFor(t, l, failure.DatabaseDown)
+	holdFor(t, l, failure.ProviderUnauthorized)
 	require.Equal(t, failure.OfSystem, fail(l, "x", failure.Provider5xx))
 	require.Equal(t, failure.ProviderDown, held(l))
+}
+
+// The broker was down, and works again: an order that fails finds it out, since its record is published.
+func TestAFailureProbesTheBroker(t *testing.T) {
+	l, _ := newTestLine(t, failure.Hold)
+	holdFor(t, l, failure.BrokerDown)
+	require.Equal(t, failure.OfDependency, fail(l, "x", failure.Provider5xx))
+	l.Published()
+	require.Empty(t, held(l))
+}
+
+// A look-up that fails counts against nobody, also when others fare better.
+func TestALookUpIsNeverCounted(t *testing.T) {
+	for _, r := range []failure.Reason{failure.ProviderUnauthorized, failure.Provider5xx, failure.ProviderUnreachable} {
+		l, now := newTestLine(t, failure.Hold)
+		for range 50 {
+			f := failure.New(r, "look-up")
+			f.Uncounted = true
+			require.Contains(t, []failure.Fault{failure.OfSuspect, failure.OfMoment}, l.Judge(Attempt{Order: "a", Began: *now}, f))
+			*now = now.Add(time.Second)
+			charge(l, "b")
+		}
+	}
 }
 
 func TestDocumentPolicyHoldsOnlyForOurOwn(t *testing.T) {

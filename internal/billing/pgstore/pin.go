@@ -27,7 +27,7 @@ func (e *PinError) Error() string {
 
 // The ways out of a difference.
 const (
-	setBack  = "set it back, or use another database"
+	setBack  = "set it back, or use another database; while no order was taken, `billing config unpin` forgets it"
 	renamed  = "set it back, or, if orders come through another topic now, stop all instances and run `billing topics accept`"
 	migrated = "connect to the other cluster or use another database; if Kafka itself was replaced, stop all instances and run `billing topics accept`"
 )

@@ -78,7 +78,7 @@ func Recreated(known, topics []KnownTopic) error {
 // AcceptTopics takes the incarnations as they are. What was read of others means nothing any more.
 func (s *Store) AcceptTopics(ctx context.Context, topics []KnownTopic) error {
 	return s.writeTopics(ctx, `INSERT INTO known_topics (name, topic_id, consumer_group) SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[])
-		ON CONFLICT (name) DO UPDATE SET topic_id = excluded.topic_id, consumer_group = excluded.consumer_group, read_to = NULL, accepted_at = now()
+		ON CONFLICT (name) DO UPDATE SET topic_id = excluded.topic_id, consumer_group = excluded.consumer_group, read_to = NULL, taken_since = NULL, accepted_at = now()
 		 WHERE known_topics.topic_id <> excluded.topic_id`, topics)
 }
 

@@ -42,6 +42,9 @@ type ConsumerConfig struct {
 	Lost func(topic string, records int64)
 	// Careful tells up to which offset the records of a new assignment are handled one at a time; nil: none are.
 	Careful func(ctx context.Context, topic string, partition int32, committed int64) (until int64, err error)
+	// Taken tells up to which offset the partitions of the topic were taken, by our own books; a partition that is missing was
+	// not. Where they know of less than the group has committed, reading begins there. Nil: nobody is asked.
+	Taken func(ctx context.Context, topic string) (map[int32]int64, error)
 	// Progress is called before offsets are stored; while it fails they are not.
 	Progress func(ctx context.Context, ps []Progress) error
 	Log      *slog.Logger

@@ -22,6 +22,7 @@ type Message struct {
 	Timestamp time.Time // milliseconds, as the producer or the broker set it
 
 	Since time.Time // when this instance handled it first; zero at the first time
+	Again bool      // its group has committed it before, and our books do not know of it, see ConsumerConfig.Taken
 	Alone bool      // nothing else of its partition is handled meanwhile, see ConsumerConfig.Careful
 	Tries int       // how often this instance has handled it before, without a durable fate
 }

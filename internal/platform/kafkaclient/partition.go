@@ -24,6 +24,7 @@ type partition struct {
 	unfinished int
 	bytes      int64
 	from       kafka.Offset // where it begins; OffsetInvalid: not known yet
+	again      int64        // records below this offset were committed, and our books do not know of them
 	careful    int64        // records below this offset are handled one at a time
 	running    int          // in a handler now
 	next       int64        // offset after the last received one
@@ -60,6 +61,7 @@ func newPartition(id int32) *partition {
 // nobody to wait for, unless the partition is handled carefully.
 func (p *partition) enqueue(m Message, seed maphash.Seed) (it *item, first bool) {
 	it = &item{p: p, msg: m, bytes: m.size(), seq: p.tracker.received(m.Offset)}
+	it.msg.Again = m.Offset < p.again
 	p.unfinished++
 	p.bytes += it.bytes
 	p.next = m.Offset + 1
