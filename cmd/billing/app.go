@@ -77,10 +77,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err := refuseBlank(ctx, cfg, ladder, reader.Admin, store); err != nil {
 		return err
 	}
-	if err := store.Pin(ctx, cfg.installation()); err != nil {
-		return err
-	}
-	if err := store.KnowTopics(ctx, topics.incarnations(ladder)); err != nil {
+	if err := install(ctx, cfg, ladder, reader, store, topics, log); err != nil {
 		return err
 	}
 	if err := eachGroup(ctx, cfg, ladder, reader.Admin, topics, store.CountTaken); err != nil {
@@ -146,7 +143,9 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, crew, instance, charging.Limit, metrics, log})
+	left := &leftWatch{leftBehind: leftBehind{reader, store, ladder, cfg.Group}, log: log}
+	left.register(metrics)
+	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, crew, instance, charging.Limit, left, metrics, log})
 	if err != nil {
 		return err
 	}
@@ -172,6 +171,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background.Go(func() error { return conserved.run(life) })
 	background.Go(func() error { return instance.Run(life) })
 	background.Go(func() error { return topics.watch(life, reader, ladder, log) })
+	background.Go(func() error { return left.run(life) })
 	stop.add("store, relay, dead letters and HTTP", func(context.Context) error {
 		endLife()
 		if ended := background.Wait(); !errors.Is(err, ended) { // else it is why the service stops, and said already

@@ -29,10 +29,11 @@ type Config struct {
 	KafkaSSLCA            string `envconfig:"BILLING_KAFKA_SSL_CA" example:"/etc/ssl/kafka-ca.pem" doc:"certificate to trust, a path or the PEM itself"`
 	KafkaExtra            string `envconfig:"BILLING_KAFKA_EXTRA" example:"group.instance.id=billing-0" doc:"key=value,… for the client; refused where it would break a promise"`
 
-	Topic       string          `envconfig:"BILLING_TOPIC" default:"orders.confirmed" example:"orders.confirmed" doc:"main topic; retry and dead-letter topics follow from it"`
-	Group       string          `envconfig:"BILLING_GROUP" default:"billing-order-confirmed" example:"billing-order-confirmed" doc:"consumer group; the retry groups add -retry-5s, …"`
-	RetryDelays []time.Duration `envconfig:"BILLING_RETRY_DELAYS" default:"5s,30s,5m" example:"5s,30s,5m" doc:"ascending; they name the retry topics"`
-	Concurrency int             `envconfig:"BILLING_CONCURRENCY" default:"256" example:"256" doc:"charges in flight, per instance"`
+	Topic         string          `envconfig:"BILLING_TOPIC" default:"orders.confirmed" example:"orders.confirmed" doc:"main topic; retry and dead-letter topics follow from it"`
+	Group         string          `envconfig:"BILLING_GROUP" default:"billing-order-confirmed" example:"billing-order-confirmed" doc:"consumer group; the retry groups add -retry-5s, …"`
+	RetryDelays   []time.Duration `envconfig:"BILLING_RETRY_DELAYS" default:"5s,30s,5m" example:"5s,30s,5m" doc:"ascending; they name the retry topics"`
+	LongestOutage time.Duration   `envconfig:"BILLING_LONGEST_OUTAGE" default:"72h" example:"72h" doc:"topics keep records for so long beyond the delay"`
+	Concurrency   int             `envconfig:"BILLING_CONCURRENCY" default:"256" example:"256" doc:"charges in flight, per instance"`
 
 	DatabaseURL      string `envconfig:"BILLING_DATABASE_URL" secret:"true" file:"true" example:"postgres://billing:…@localhost:5432/billing" doc:"Postgres"`
 	DatabaseMaxConns int    `envconfig:"BILLING_DATABASE_MAX_CONNS" default:"8" example:"8" doc:"connections, per instance"`

@@ -28,6 +28,7 @@ func (k *checks) checkNumbers() {
 		{"Lease", k.Lease, time.Second, 10 * time.Minute},
 		{"KeyMargin", k.KeyMargin, time.Second, year},
 		{"LeaveAfter", k.LeaveAfter, time.Second, 24 * time.Hour},
+		{"LongestOutage", k.LongestOutage, time.Minute, year},
 		{"StopTimeout", k.StopTimeout, 3 * time.Second, 10 * time.Minute},
 	} {
 		if d.value < d.least || d.value > d.most {

@@ -34,7 +34,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Config{
 		KafkaBrokers: "localhost:9092", KafkaSecurityProtocol: "PLAINTEXT", Topic: "orders.confirmed", Group: "billing-order-confirmed",
-		RetryDelays: []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute}, Concurrency: 256,
+		RetryDelays: []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute}, LongestOutage: 72 * time.Hour, Concurrency: 256,
 		DatabaseURL: "postgres://billing:secret-one@localhost/billing", DatabaseMaxConns: 8, ProviderURL: "https://provider.example",
 		ProviderTimeout: 10 * time.Second, ProviderKeyTTL: 24 * time.Hour, ProviderAccount: "default", ProviderMaxProcessing: time.Minute,
 		Environment: "default", Currency: "EUR", FaultPolicy: "hold", Lease: 15 * time.Second, KeyMargin: 4 * time.Hour, LeaveAfter: 2 * time.Minute, StopTimeout: 10 * time.Second,

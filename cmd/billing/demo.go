@@ -161,7 +161,7 @@ func createDemoTopics(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer admin.Close()
-	plan, err := planTopics(ctx, admin, cfg.ladder(), 0)
+	plan, err := planTopics(ctx, admin, cfg, 0)
 	if err != nil {
 		return err
 	}

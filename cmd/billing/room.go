@@ -34,6 +34,7 @@ type roomDeps struct {
 	crew     *crew
 	instance *fleet.Instance
 	limit    func() limiter.Limit
+	left     *leftWatch
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
@@ -93,6 +94,7 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			_, err := d.reader.Topics(ctx, []string{l.Main()})
 			return answers(err)
 		}},
+		{Name: "topics", Check: d.left.state},
 	}
 }
 

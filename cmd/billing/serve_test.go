@@ -149,7 +149,7 @@ func TestTheDemosTokenIsRefused(t *testing.T) {
 // The commands are part of the interface; each tells how it is used.
 func TestCommands(t *testing.T) {
 	for _, args := range []string{
-		"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "config", "config unpin",
+		"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "topics drain", "config", "config unpin",
 		"dlq list", "dlq show", "dlq replay", "reconcile", "balance", "version",
 	} {
 		_, rest, err := newRootCommand().Find(strings.Fields(args))
@@ -157,7 +157,7 @@ func TestCommands(t *testing.T) {
 		require.Empty(t, rest, args)
 	}
 	requireExplained(t, newRootCommand())
-	for _, args := range []string{"pay", "serve now", "topics plan --partitions=0", "serve --fast", "reconcile --from=yesterday", "reconcile --unknown-only --range-only", "balance -o xml", "config unpin"} {
+	for _, args := range []string{"pay", "serve now", "topics plan --partitions=0", "topics drain", "serve --fast", "reconcile --from=yesterday", "reconcile --unknown-only --range-only", "balance -o xml", "config unpin"} {
 		root := newRootCommand()
 		root.SetArgs(strings.Fields(args))
 		root.SetOut(io.Discard)

@@ -79,7 +79,7 @@ func checkTopics(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer admin.Close()
-	plan, err := planTopics(ctx, admin, cfg.ladder(), 0)
+	plan, err := planTopics(ctx, admin, cfg, 0)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,8 @@ const (
 	Held     State = "held"     // the line stands until a fault of everyone is cured
 	Stopping State = "stopping" // the process ends
 	Failed   State = "failed"   // it does not answer or cannot work
+	// LeftBehind: orders wait in a topic that no instance reads; all else works.
+	LeftBehind State = "left_behind"
 )
 
 func (s State) well() bool { return s == Ready || s == Paused }

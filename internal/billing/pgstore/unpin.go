@@ -48,31 +48,3 @@ func (s *Store) Unpin(ctx context.Context, trace func(ctx context.Context, tx pg
 		return trace(ctx, tx, pinned)
 	})
 }
-
-// CheckPin compares without pinning: what a command only looks at must not be decided by it.
-func (s *Store) CheckPin(ctx context.Context, given Installation) error {
-	var stored Installation
-	err := s.patiently(ctx, "read installation", func(ctx context.Context, db session) error {
-		rows, err := db.Query(ctx, `SELECT environment, provider_account, consumer_group FROM installation`)
-		if err != nil {
-			return err
-		}
-		stored, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Installation])
-		if errors.Is(err, pgx.ErrNoRows) {
-			stored, err = given, nil
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return stored.compare(given)
-}
-
-// compare names each difference.
-func (stored Installation) compare(given Installation) error {
-	return errors.Join(
-		differs("BILLING_ENVIRONMENT", stored.Environment, given.Environment),
-		differs("BILLING_PROVIDER_ACCOUNT", stored.Account, given.Account),
-		differs("BILLING_GROUP", stored.Group, given.Group))
-}
