@@ -29,9 +29,8 @@ import (
 
 // serveOptions are what the demo sets otherwise.
 type serveOptions struct {
-	allowDemoToken bool
-	metrics        *telemetry.Metrics // nil: its own
-	ready          func(addr string)  // told the address of the HTTP server once consumers run
+	metrics *telemetry.Metrics // nil: its own
+	ready   func(addr string)  // told the address of the HTTP server once consumers run
 }
 
 // serve wires the service in one straight line and runs it until ctx is done. What is opened first is closed last.
@@ -72,10 +71,16 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	if err := store.Pin(ctx, pgstore.Installation{Environment: cfg.Environment, Account: cfg.ProviderAccount, Group: cfg.Group}); err != nil {
+	if err := refuseBlank(ctx, cfg, ladder, reader.Admin, store); err != nil {
+		return err
+	}
+	if err := store.Pin(ctx, cfg.installation()); err != nil {
 		return err
 	}
 	if err := store.KnowTopics(ctx, topics.incarnations(ladder)); err != nil {
+		return err
+	}
+	if err := eachGroup(ctx, cfg, ladder, reader.Admin, topics, store.CountTaken); err != nil {
 		return err
 	}
 	provider, err := httpprovider.New(httpprovider.Config{
@@ -113,13 +118,13 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	})
 	opener := &proof.Opener{Ladder: ladder, Books: books, Router: router, Clock: clock, Log: log}
 	processor := orders.NewProcessor(orders.ProcessorConfig{
-		Opener: opener, Charger: charging, Router: router, Currency: cfg.Currency, TopicID: topics.id,
+		Opener: opener, Charger: charging, Ledger: store, Router: router, Currency: cfg.Currency, TopicID: topics.id,
 		MaxAge: time.Duration(cfg.MaxAge), Window: cfg.ProviderKeyTTL - cfg.KeyMargin, Clock: clock,
 	})
 
 	// What arrives: the main topic and the tiers, each with a consumer of its own.
 	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Opener: opener, Router: router, Window: int64(window(cfg))})
-	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, router.Admit(guard.Handle)), log)
+	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, log, router.Admit(guard.Handle)), log)
 	if err != nil {
 		return err
 	}
@@ -138,7 +143,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, crew, instance, metrics, log})
+	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, crew, instance, metrics, log})
 	if err != nil {
 		return err
 	}
@@ -171,7 +176,8 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		return nil
 	})
 
-	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(), "fault_policy", policy)
+	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(),
+		"private", person.server.PrivateAddr(), "fault_policy", policy)
 	if opt.ready != nil {
 		opt.ready(person.server.Addr())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"example.com/billing/internal/admin"
 	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/fleet"
 	"example.com/billing/internal/hold"
@@ -46,7 +47,10 @@ func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, 
 	common := kafkaclient.ConsumerConfig{
 		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Log: log,
 		Careful: guard.Careful, EndedWell: guard.EndedWell,
-		Lost:        func(topic string, records int64) { metrics.Lost.WithLabelValues(topic).Add(float64(records)) },
+		Lost: func(topic string, records int64) { metrics.Lost.WithLabelValues(topic).Add(float64(records)) },
+		Taken: func(ctx context.Context, topic string) (map[int32]int64, error) {
+			return store.Taken(ctx, topics.id(topic))
+		},
 		WindowBytes: windowBytes, Drain: min(drainAtStop, max(time.Second, cfg.StopTimeout-drainReserve)),
 	}
 	main := common
@@ -57,6 +61,7 @@ func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, 
 		tier := common
 		tier.Topic, tier.Group, tier.Window = t.Topic, t.Group, tierWindow
 		tier.Client.PrefetchKB = 1024
+		tier.Progress = noteIntake(store, topics.id(t.Topic))
 		tier.Due = func(m kafkaclient.Message) (time.Time, bool) { return l.Due(m, time.Now()) }
 		c.configs = append(c.configs, tier)
 	}
@@ -99,18 +104,21 @@ func (c *crew) list() []*kafkaclient.Consumer {
 	return c.members
 }
 
-// state tells which consumers are outside of their groups: their messages wait until they are in.
-func (c *crew) state() (ok bool, reason string) {
+// health tells which consumers are outside of their groups: their messages wait until they are in.
+func (c *crew) health() admin.Health {
 	var outside []string
 	for _, consumer := range c.list() {
 		if d := consumer.Outside(); d > 0 {
 			outside = append(outside, fmt.Sprintf("%s has not joined its group for %s", consumer.Topic(), d.Round(time.Second)))
 		}
 	}
-	return len(outside) == 0, strings.Join(outside, "; ")
+	if len(outside) == 0 {
+		return admin.Health{State: admin.Ready}
+	}
+	return admin.Health{State: admin.Failed, Detail: strings.Join(outside, "; ")}
 }
 
-// noteIntake counts the finished records of the main topic before their offsets move (hazard H18). After a crash a range
+// noteIntake counts the finished records of a topic before their offsets move (hazards H18, H27). After a crash a range
 // may begin below what was counted; it is then cut there.
 func noteIntake(store *pgstore.Store, topic uuid.UUID) func(context.Context, []kafkaclient.Progress) error {
 	return func(ctx context.Context, ps []kafkaclient.Progress) error {

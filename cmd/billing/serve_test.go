@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -124,19 +125,30 @@ func TestTheDemosTokenIsRefused(t *testing.T) {
 
 // The commands are part of the interface; each tells how it is used.
 func TestCommands(t *testing.T) {
-	for _, args := range []string{"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "config", "dlq list", "dlq show", "dlq replay", "reconcile", "balance", "version"} {
-		cmd, rest, err := newRootCommand().Find(strings.Fields(args))
+	for _, args := range []string{
+		"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "config", "config unpin",
+		"dlq list", "dlq show", "dlq replay", "reconcile", "balance", "version",
+	} {
+		_, rest, err := newRootCommand().Find(strings.Fields(args))
 		require.NoError(t, err, args)
 		require.Empty(t, rest, args)
-		require.NotEmpty(t, cmd.Example, "%s has no example", args)
-		require.NotEmpty(t, cmd.Short, args)
 	}
-	for _, args := range []string{"pay", "serve now", "topics plan --partitions=0", "serve --fast", "reconcile --from=yesterday", "reconcile --unknown-only --range-only", "balance -o xml"} {
+	requireExplained(t, newRootCommand())
+	for _, args := range []string{"pay", "serve now", "topics plan --partitions=0", "serve --fast", "reconcile --from=yesterday", "reconcile --unknown-only --range-only", "balance -o xml", "config unpin"} {
 		root := newRootCommand()
 		root.SetArgs(strings.Fields(args))
 		root.SetOut(io.Discard)
 		root.SetErr(io.Discard)
 		setRequired(t)
 		require.Equal(t, exitUsage, exitCode(root.ExecuteContext(t.Context())), args)
+	}
+}
+
+func requireExplained(t *testing.T, cmd *cobra.Command) {
+	t.Helper()
+	require.NotEmpty(t, cmd.Example, "%s has no example", cmd.CommandPath())
+	require.NotEmpty(t, cmd.Short, cmd.CommandPath())
+	for _, sub := range cmd.Commands() {
+		requireExplained(t, sub)
 	}
 }

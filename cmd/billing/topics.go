@@ -45,7 +45,7 @@ func wantedTopics(l retry.Ladder, asked int, existing map[string]kafkaclient.Top
 }
 
 func newTopicsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "topics", Short: "Compare the topics with what the service needs, and create what is missing"}
+	cmd := &cobra.Command{Use: "topics", Short: "Compare the topics with what the service needs, and create what is missing", Example: "  billing topics plan"}
 	plan := &cobra.Command{
 		Use: "plan", Short: "Print what is missing or otherwise than wanted; exit code 3 if anything is", Args: cobra.NoArgs,
 		Long:    "Topics with more partitions than wanted are as wanted.",
@@ -77,7 +77,7 @@ func newTopicsCommand() *cobra.Command {
 	for _, c := range []*cobra.Command{plan, apply} {
 		c.Flags().Int(partitionsFlag, 0, fmt.Sprintf("partitions of the topics (default: as many as the main topic has, or %d)", defaultParts))
 	}
-	cmd.AddCommand(plan, apply, newTopicsAcceptCommand())
+	cmd.AddCommand(plan, apply, newTopicsAcceptCommand(), newAcceptOffsetsCommand())
 	return cmd
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // maxBody bounds what a request may carry.
@@ -46,7 +45,9 @@ func (s *Server) register() {
 	s.echo.Use(guard)
 	s.echo.GET("/healthz", func(c echo.Context) error { return c.JSON(http.StatusOK, map[string]string{"status": "ok"}) })
 	s.echo.GET("/readyz", s.ready)
-	s.echo.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.deps.Metrics, promhttp.HandlerOpts{Timeout: s.cfg.CheckTimeout})))
+	if s.cfg.PrivateAddr == "" {
+		s.echo.GET("/metrics", echo.WrapHandler(s.metrics()))
+	}
 	if len(s.cfg.Tokens) == 0 {
 		return
 	}

@@ -138,6 +138,11 @@ func (s *Service) attempt(ctx context.Context, c *Claim) (st Settlement, failed 
 	}()
 	ctx, cancel := context.WithTimeout(ctx, c.LeaseEnd.Sub(started)) // what comes later is another claim's to ask for
 	defer cancel()
+	if !started.Before(c.SendBy) { // the provider has nothing to do with that
+		f := failure.New(failure.DatabaseBusy, "the claim came %s too late to send anything", started.Sub(c.SendBy))
+		f.Uncounted = true
+		return unsent(c, f)
+	}
 	if s.mustLookUp(c) {
 		return s.lookUp(ctx, c)
 	}
@@ -192,10 +197,17 @@ func inconclusive(err error) *failure.Error {
 	return f
 }
 
-// lookedUp settles a look-up that proved nothing: what was known before still is.
+// lookedUp settles a look-up that proved nothing.
 func lookedUp(c *Claim, f *failure.Error) (Settlement, error) {
+	st, err := unsent(c, f)
+	st.Attempt.Kind = "lookup"
+	return st, err
+}
+
+// unsent settles a claim under which nothing was sent: what was known before still is.
+func unsent(c *Claim, f *failure.Error) (Settlement, error) {
 	f.Unknown = c.Unknown
-	return Settlement{State: openState(c.Unknown), Unknown: c.Unknown, Reason: f.Reason, Attempt: Attempt{Kind: "lookup"}}, f
+	return Settlement{State: openState(c.Unknown), Unknown: c.Unknown, Reason: f.Reason, Attempt: Attempt{Kind: "charge"}}, f
 }
 
 func (s *Service) adopt(c *Claim, found []ProviderCharge) (Settlement, error) {

@@ -84,7 +84,7 @@ func newPlant(t *testing.T, broken func(step string) error) *plant {
 	require.NoError(t, err)
 	router := retry.NewRouter(retry.RouterConfig{Ladder: p.ladder, Line: p.line, Publisher: p, Ledger: p, Clock: time.Now, Log: log, Observe: func(string, string) {}})
 	processor := NewProcessor(ProcessorConfig{
-		Opener: opener{p.ladder}, Charger: service, Router: router, Currency: "EUR", TopicID: func(string) uuid.UUID { return uuid.Max },
+		Opener: opener{p.ladder}, Charger: service, Ledger: p, Router: router, Currency: "EUR", TopicID: func(string) uuid.UUID { return uuid.Max },
 		Window: 20 * time.Hour, Clock: time.Now,
 	})
 	p.handle = router.Admit(processor.Process)
@@ -168,6 +168,8 @@ func (p *plant) Find(context.Context, uuid.UUID) ([]billing.ProviderCharge, bool
 
 // errUnsure makes a look-up say that its list may be incomplete.
 var errUnsure = errors.New("not consistent")
+
+func (p *plant) Moved(context.Context, uuid.UUID) (billing.Moved, error) { return billing.NoMoney, nil }
 
 func (p *plant) RecordFate(context.Context, retry.Fate) error { return p.fails(atFate) }
 

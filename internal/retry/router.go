@@ -44,6 +44,7 @@ type Fate struct {
 	Order     uuid.UUID // zero: the record could not be decoded
 	Kind      string    // "duplicate", "waiting", "dead", or "replay": it stands for another record, which has the fate
 	Reason    failure.Reason
+	Step      int64 // how far the message had come: "waiting" of an earlier step replaces nothing
 }
 
 // Outcome is what became of a message.
@@ -231,7 +232,16 @@ var errWithheld = errors.New("too many messages die: its verdict waits")
 
 // fate is the fate of the record that the message stands for.
 func (e Envelope) fate(order uuid.UUID, kind string, reason failure.Reason) Fate {
-	return Fate{Topic: e.OriginTopic, Partition: e.OriginPart, Offset: e.OriginOffset, Order: order, Kind: kind, Reason: reason}
+	return Fate{Topic: e.OriginTopic, Partition: e.OriginPart, Offset: e.OriginOffset, Order: order, Kind: kind, Reason: reason, Step: e.step(kind)}
+}
+
+// step grows along the way of a message: with each replay, each failure, each wait, and at the end of the way.
+func (e Envelope) step(kind string) int64 {
+	end := int64(1)
+	if kind == "waiting" {
+		end = 0
+	}
+	return int64(e.ReplayCount)<<20 | int64(e.Failures)<<12 | int64(min(e.Waits, 1<<11-1))<<1 | end
 }
 
 // Later asks the consumer to handle the message again. It is an error: nobody has taken responsibility.

@@ -119,7 +119,7 @@ func newStage(t *testing.T, binary string, p plan) *stage {
 	return s
 }
 
-const operatorToken = "torture-operator-token-61f0"
+var operatorToken = uuid.NewString()
 
 // awaitDeath shows that the point was reached: the process is dead by SIGKILL, and only the point sends one.
 func (crashPoint) awaitDeath(t *testing.T, p *rig.Process) {

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +19,8 @@ type Installation struct {
 type PinError struct{ Setting, Stored, Given string }
 
 func (e *PinError) Error() string {
-	return fmt.Sprintf("%s is %q, but this database was first used with %q: set it back, or use another database", e.Setting, e.Given, e.Stored)
+	return fmt.Sprintf("%s is %q, but this database was first used with %q: set it back, or use another database; "+
+		"while no order was taken, `billing config unpin` forgets it", e.Setting, e.Given, e.Stored)
 }
 
 // Pin stores the installation at the first start; afterwards each difference is a *PinError (joined when there are more).
@@ -42,10 +42,7 @@ func (s *Store) Pin(ctx context.Context, given Installation) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		differs("BILLING_ENVIRONMENT", stored.Environment, given.Environment),
-		differs("BILLING_PROVIDER_ACCOUNT", stored.Account, given.Account),
-		differs("BILLING_GROUP", stored.Group, given.Group))
+	return stored.compare(given)
 }
 
 func differs(setting, stored, given string) error {

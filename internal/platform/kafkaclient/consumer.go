@@ -48,6 +48,9 @@ type ConsumerConfig struct {
 	// EndedWell is told of assignments that Careful was asked about and that ended without a crash, with the offsets that it
 	// was asked about; nil: nobody is.
 	EndedWell func(ctx context.Context, topic string, began map[int32]int64) error
+	// Taken tells up to which offset the partitions of the topic were taken, by our own books; a partition that is missing was
+	// not. Where they know of less than the group has committed, reading begins there. Nil: nobody is asked.
+	Taken func(ctx context.Context, topic string) (map[int32]int64, error)
 	// Progress is called before offsets are stored; while it fails they are not.
 	Progress func(ctx context.Context, ps []Progress) error
 	Log      *slog.Logger

@@ -26,6 +26,7 @@ type partition struct {
 	bytes      int64
 	from       kafka.Offset // where it begins; OffsetInvalid: not known yet
 	began      int64        // what ConsumerConfig.Careful was told of this; -1: it was not asked
+	again      int64        // records below this offset were committed, and our books do not know of them
 	careful    int64        // records below this offset are suspects: they are handled one at a time
 	suspects   int          // of them unfinished
 	after      []*item      // records behind the suspects, which could run but for them
@@ -67,6 +68,7 @@ func newPartition(id int32) *partition {
 // nobody to wait for. Suspects wait for each other, and what comes after them waits until they are through.
 func (p *partition) enqueue(m Message, seed maphash.Seed) (it *item, first bool) {
 	it = &item{p: p, msg: m, bytes: m.size(), seq: p.tracker.received(m.Offset)}
+	it.msg.Again = m.Offset < p.again
 	p.unfinished++
 	p.bytes += it.bytes
 	p.next = m.Offset + 1

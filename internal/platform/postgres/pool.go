@@ -30,7 +30,7 @@ const connectTimeout = 3 * time.Second
 // table was still empty scanned it whole for minutes after it had grown.
 var sessionSettings = map[string]string{
 	"application_name":                    "billing",
-	"lock_timeout":                        "2s",
+	"lock_timeout":                        "1s",
 	"statement_timeout":                   "5s",
 	"idle_in_transaction_session_timeout": "5s",
 	"plan_cache_mode":                     "force_custom_plan",
