@@ -146,7 +146,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, instance, metrics, log})
+	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, crew, instance, charging.Limit, metrics, log})
 	if err != nil {
 		return err
 	}
@@ -156,6 +156,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	}
 	sources := gaugeSources{ladder, crew, instance, reader, relay, person.list, store, log}
 	gauges := registerGauges(metrics, sources)
+	registerLimit(metrics, charging.Limit)
 	balances := func(ctx context.Context) (map[int32]pgstore.Balance, error) {
 		return store.Balances(ctx, topics.id(ladder.Main()))
 	}

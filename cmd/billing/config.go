@@ -64,6 +64,8 @@ type Config struct {
 	AdminTokens string `envconfig:"BILLING_ADMIN_TOKENS" secret:"true" file:"true" example:"alice:operator:…" doc:"name:role:token,…; roles viewer, operator, approver; none: no admin surface"`
 	LogLevel    string `envconfig:"BILLING_LOG_LEVEL" default:"info" example:"info" doc:"debug, info, warn or error"`
 	LogFormat   string `envconfig:"BILLING_LOG_FORMAT" default:"json" example:"json" doc:"json or text"`
+
+	AdminShowHeaders []string `envconfig:"BILLING_ADMIN_SHOW_HEADERS" example:"shop,tenant" doc:"headers of producers that every role of the admin surface may see"`
 }
 
 // optionalDuration is a duration or "off", which is 0.

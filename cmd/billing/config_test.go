@@ -49,7 +49,7 @@ func TestEveryVariableIsRead(t *testing.T) {
 		"KAFKA_EXTRA": "client.rack=a", "TOPIC": "t", "GROUP": "g", "RETRY_DELAYS": "1s,2s", "CONCURRENCY": "7", "DATABASE_MAX_CONNS": "9", "PROVIDER_TOKEN": "x",
 		"PROVIDER_TIMEOUT": "1s", "PROVIDER_KEY_TTL": "2h", "PROVIDER_ACCOUNT": "a", "PROVIDER_MAX_PROCESSING": "3s", "ENVIRONMENT": "e", "CURRENCY": "JPY",
 		"FAULT_POLICY": "document", "LEASE": "4s", "KEY_MARGIN": "1h", "MAX_AGE": "72h", "LEAVE_AFTER": "5m", "STOP_TIMEOUT": "20s", "REPLAY_TARGETS": "t", "REPLAY_CEILING": "2", "FLOOD_RATIO": "0.9", "FLOOD_COUNT": "7",
-		"HTTP_ADDR": ":1", "PRIVATE_ADDR": ":2", "ADMIN_TOKENS": "a:viewer:" + strings.Repeat("5f0c7b9a", 4), "LOG_LEVEL": "debug", "LOG_FORMAT": "text",
+		"HTTP_ADDR": ":1", "PRIVATE_ADDR": ":2", "ADMIN_TOKENS": "a:viewer:" + strings.Repeat("5f0c7b9a", 4), "LOG_LEVEL": "debug", "LOG_FORMAT": "text", "ADMIN_SHOW_HEADERS": "shop",
 	}
 	for name, value := range values {
 		t.Setenv("BILLING_"+name, value)

@@ -137,9 +137,9 @@ func TestMistypedSettings(t *testing.T) {
 		{"HTTP_ADDR", ":http", "has no port"},
 		{"PRIVATE_ADDR", ":8080", "is the same as BILLING_HTTP_ADDR"},
 		{"CURRENCY", "eur", "not an ISO 4217 code"},
-		{"ADMIN_TOKENS", "a:viewer:abcdefghijklmnop\n", "ends with a space or a line break"},
-		{"ADMIN_TOKENS", "a:viewer:abcdefgh ijklmnop", "has a space"},
-		{"ADMIN_TOKENS", "a:viewer:abcdefghijklmnop,b:operator:abcdefghijklmnop", "the same token"},
+		{"ADMIN_TOKENS", "a:viewer:" + strings.Repeat("5f0c7b9a", 4) + "\n", "ends with a space or a line break"},
+		{"ADMIN_TOKENS", "a:viewer:" + strings.Repeat("5f0c7b9a ", 4) + "x", "has a space"},
+		{"ADMIN_TOKENS", "a:viewer:" + strings.Repeat("5f0c7b9a", 4) + ",b:operator:" + strings.Repeat("5f0c7b9a", 4), "the same token"},
 	} {
 		setRequired(t)
 		t.Setenv("BILLING_"+c.name, c.value)

@@ -37,7 +37,9 @@ func newDemoProviderCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "provider", Short: "Run the provider simulator alone", Args: cobra.NoArgs,
 		Long: "provider keeps the provider's HTTP contract and fails on purpose. --faults takes kind=share of requests, kind@n=share for the first n requests\n" +
-			"of a share of orders, kind@*=share for each request of a share of orders. POST /_control {\"mode\", \"for\"} makes an outage; GET /_ledger/summary\ncounts how often money moved.",
+			"of a share of orders, kind@*=share for each request of a share of orders. POST /_control {\"mode\", \"for\"} makes an outage: a kind for\n" +
+			"everyone, any status from 300 to 599, 402-page (an HTML page), sick-401 (one node of three), some-429 (one charge in a hundred), limit-500 (charges\n" +
+			"a second), unsure (look-ups prove nothing). GET /_ledger/summary counts how often money moved.",
 		Example: "  billing demo provider --latency 50ms --faults 402@*=0.02,503@1=0.1,reset-after=0.01",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if cfg.Rules, err = providersim.ParseRules(faults); err != nil {

@@ -19,6 +19,7 @@ import (
 	"example.com/billing/internal/fleet"
 	"example.com/billing/internal/hold"
 	"example.com/billing/internal/platform/kafkaclient"
+	"example.com/billing/internal/platform/limiter"
 	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/internal/platform/telemetry"
 	"example.com/billing/internal/retry"
@@ -30,7 +31,9 @@ type roomDeps struct {
 	producer *kafkaclient.Producer
 	reader   *kafkaclient.Reader
 	line     *hold.Line
+	crew     *crew
 	instance *fleet.Instance
+	limit    func() limiter.Limit
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
@@ -56,12 +59,16 @@ func newRoom(cfg Config, l retry.Ladder, d roomDeps) (*room, error) {
 	records := deadletter.NewRecords(d.pool, d.reader, d.reader)
 	replayer, err := deadletter.NewReplayer(deadletter.ReplayerConfig{
 		Ladder: l, Targets: cfg.ReplayTargets, Ceiling: cfg.ReplayCeiling, Environment: cfg.Environment, Clock: time.Now, Log: d.log,
+		MaxAge: time.Duration(cfg.MaxAge), Held: func() failure.Reason { why, _ := d.line.Held(); return why },
 	}, d.pool, d.reader, records, d.producer)
 	if err != nil {
 		return nil, err
 	}
 	r.server, err = admin.New(
-		admin.Config{Addr: cfg.HTTPAddr, DeadLetters: l.DeadLetters(), PrivateAddr: cfg.PrivateAddr, Tokens: tokens, StopTimeout: time.Second},
+		admin.Config{
+			Addr: cfg.HTTPAddr, DeadLetters: l.DeadLetters(), PrivateAddr: cfg.PrivateAddr, Tokens: tokens, ShowHeaders: cfg.AdminShowHeaders,
+			StopTimeout: time.Second,
+		},
 		admin.Deps{
 			Pool: d.pool, Letters: r.list, Records: records, Replayer: replayer, Parts: r.parts(l, d),
 			Metrics: d.metrics.Registry, Clock: time.Now, Log: d.log,
@@ -79,6 +86,8 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			return admin.Health{State: admin.Ready}
 		}},
 		{Name: "line", Check: func(context.Context) admin.Health { return lineState(d.line, d.instance) }},
+		{Name: "consumers", Check: func(context.Context) admin.Health { return d.crew.state() }},
+		limitPart(d.limit),
 		{Name: "database", Check: func(ctx context.Context) admin.Health { return answers(postgres.Ping(ctx, d.pool)) }},
 		{Name: "broker", Check: func(ctx context.Context) admin.Health {
 			_, err := d.reader.Topics(ctx, []string{l.Main()})

@@ -29,11 +29,13 @@ import (
 // Config says where to listen and who may come in. Zero durations take their defaults.
 type Config struct {
 	Addr          string
-	PrivateAddr   string  // when set, metrics are here only, and the profiles of the process
-	DeadLetters   string  // the dead-letter topic
-	Tokens        []Token // none: no admin surface, only health and metrics
+	PrivateAddr   string   // when set, metrics are here only, and the profiles of the process
+	DeadLetters   string   // the dead-letter topic
+	Tokens        []Token  // none: no admin surface, only health and metrics
+	ShowHeaders   []string // of producers, that every role may see
 	CheckTimeout  time.Duration
 	ReplayTimeout time.Duration
+	CallLease     time.Duration // how long a call with an Idempotency-Key whose process died keeps it
 	StopTimeout   time.Duration
 }
 
@@ -70,9 +72,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	setDefault(&cfg.CheckTimeout, 2*time.Second)
 	setDefault(&cfg.ReplayTimeout, 2*time.Minute)
+	setDefault(&cfg.CallLease, 15*time.Second)
 	setDefault(&cfg.StopTimeout, 5*time.Second)
 	s := &Server{
-		cfg: cfg, deps: deps, audit: audit.New(deps.Pool), history: history{deps.Pool}, answers: answers{deps.Pool, cfg.ReplayTimeout + 10*time.Second},
+		cfg: cfg, deps: deps, audit: audit.New(deps.Pool), history: history{deps.Pool}, answers: answers{deps.Pool, cfg.CallLease, deps.Log},
 		consumption: fleet.NewSwitch(deps.Pool), failures: rate.NewLimiter(1, 10), echo: echo.New(),
 	}
 	s.register()

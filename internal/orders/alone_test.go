@@ -28,6 +28,11 @@ func (d *diary) Started(context.Context, string, int32, int64) (int, error) {
 	return d.starts, d.storeErr
 }
 
+func (d *diary) EndedWell(_ context.Context, _ string, began map[int32]int64) error {
+	d.starts -= len(began)
+	return d.storeErr
+}
+
 func (d *diary) BeginAlone(context.Context, string, int32, int64) (int, error) {
 	d.tries++
 	return d.tries, d.storeErr
@@ -67,6 +72,16 @@ func TestOnlyTheThirdStartAtOneOffsetIsCareful(t *testing.T) {
 		until, err := d.guard().Careful(t.Context(), "orders", 0, 7)
 		require.NoError(t, err)
 		require.Equal(t, want, until)
+	}
+}
+
+func TestAGoodEndIsNoCrash(t *testing.T) { // H33
+	d := &diary{}
+	for range 10 {
+		until, err := d.guard().Careful(t.Context(), "orders", 0, 7)
+		require.NoError(t, err)
+		require.Zero(t, until)
+		require.NoError(t, d.guard().EndedWell(t.Context(), "orders", map[int32]int64{0: 7}))
 	}
 }
 

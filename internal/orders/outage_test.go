@@ -273,10 +273,13 @@ func outageOf(r failure.Reason) func(step string) error {
 	switch {
 	case strings.HasPrefix(string(r), "database_"):
 		step = atClaim
-	case r == failure.BrokerDown:
+	case r == failure.BrokerDown, r == failure.PublishRefused:
 		return func(s string) error {
 			switch s {
 			case atPublish:
+				if r == failure.PublishRefused {
+					return kafkaclient.ErrRefused
+				}
 				return errors.New("not acknowledged")
 			case atCharge: // something must want to be published
 				return failure.New(failure.ProviderTryAgain, "test")

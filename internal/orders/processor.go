@@ -92,7 +92,7 @@ func (p *Processor) charge(ctx context.Context, e retry.Envelope, event OrderCon
 	order := event.Order()
 	order.Record = e.Message.Name()
 	order.Origin = billing.Origin{TopicID: p.cfg.TopicID(e.OriginTopic), Partition: e.OriginPart, Offset: e.OriginOffset}
-	order.Traceparent, order.MayBeKnown = e.Traceparent, age > p.cfg.Window || e.Tried || e.Message.Again
+	order.Traceparent, order.MayBeKnown = e.Traceparent, p.mayBeForgotten(age) || e.Tried || e.Message.Again
 	verdict := p.verdict(e, age)
 	if verdict == nil {
 		if r, err = p.cfg.Charger.Charge(ctx, order); err == nil {
@@ -118,7 +118,7 @@ func (p *Processor) verdict(e retry.Envelope, age time.Duration) *failure.Error 
 	switch {
 	case e.Stopped != nil:
 		return failure.Of(e.Stopped)
-	case p.cfg.MaxAge > 0 && age > p.cfg.MaxAge:
+	case p.cfg.MaxAge > 0 && age > p.cfg.MaxAge && !e.AgeLifted:
 		return failure.New(failure.TooOld, "the order is %s; at most %s are charged", old(e.OriginTime, p.cfg.Clock()), p.cfg.MaxAge)
 	}
 	return nil
@@ -127,13 +127,20 @@ func (p *Processor) verdict(e retry.Envelope, age time.Duration) *failure.Error 
 // unaskedError tells that the row could not be read, so that there is no verdict: the message is handed back.
 type unaskedError struct{ error }
 
+// mayBeForgotten reports whether a database that was lost may have sent the record. A time in the future tells that a clock is wrong,
+// and nothing of the record's age.
+func (p *Processor) mayBeForgotten(age time.Duration) bool { return age > p.cfg.Window || age < -clockSkew }
+
+// clockSkew is how far the clocks of machines that are kept right may differ.
+const clockSkew = time.Minute
+
 // recovered turns a panic into a failure. It is a bug in our code: the message goes to the dead letters with the place it
 // happened, and the process lives on.
 func recovered(v any, err error) error {
 	if v == nil {
 		return err
 	}
-	return failure.New(failure.Panic, "%v at %s", v, panicSite(debug.Stack()))
+	return failure.New(failure.Panic, "%v at %s", failure.Recovered(v), panicSite(debug.Stack()))
 }
 
 // panicSite is the line of code that panicked: the first one below runtime's own.

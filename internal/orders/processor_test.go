@@ -83,15 +83,21 @@ func TestProcessChargesWhatTheRecordStandsFor(t *testing.T) {
 }
 
 func TestProcessAsksFirstWhereADatabaseMayHaveForgotten(t *testing.T) { // H3
-	for _, e := range []retry.Envelope{{Tried: true}, {OriginTime: time.Now().Add(-2 * time.Hour)}} {
+	for _, e := range []retry.Envelope{
+		{Tried: true}, {OriginTime: time.Now().Add(-2 * time.Hour)},
+		{OriginTime: time.Now().Add(time.Hour)}, {OriginTime: time.Now().Add(100 * 24 * time.Hour)}, // which proves nothing of its age
+	} {
 		k := &till{envelope: e}
 		require.NoError(t, k.process(t, someEvent))
 		require.True(t, k.charged[0].MayBeKnown)
 	}
+	k := &till{envelope: retry.Envelope{OriginTime: time.Now().Add(5 * time.Second)}} // clocks differ a little
+	require.NoError(t, k.process(t, someEvent))
+	require.False(t, k.charged[0].MayBeKnown)
 }
 
 func TestProcessDoesNotChargeWhatItMayNot(t *testing.T) {
-	boom := func(billing.Order) (billing.Receipt, error) { panic("boom") }
+	boom := func(billing.Order) (billing.Receipt, error) { panic("boom 4111111111111111") }
 	for _, c := range []struct {
 		name, value string
 		k           till
@@ -111,10 +117,19 @@ func TestProcessDoesNotChargeWhatItMayNot(t *testing.T) {
 			require.Equal(t, c.reason, f.Reason)
 			if c.reason == failure.Panic {
 				require.Contains(t, f.Detail, "processor_test.go:", "the place where it happened")
+				require.NotContains(t, f.Detail, "4111", "a panic may quote what the customer wrote")
 				require.Equal(t, uuid.MustParse(someID), c.k.routed[0].Order)
 			}
 		})
 	}
+}
+
+// An approver's decision stands in the books, and reaches the processor with the proof of the replay.
+func TestAnOrderWhoseAgeWasLiftedIsCharged(t *testing.T) {
+	k := till{envelope: retry.Envelope{OriginTime: time.Now().Add(-72 * time.Hour), AgeLifted: true}}
+	require.NoError(t, k.process(t, someEvent))
+	require.Len(t, k.charged, 1)
+	require.NoError(t, k.routed[0].Err)
 }
 
 func TestProcessLeavesWhatCannotBeProven(t *testing.T) {

@@ -2,14 +2,17 @@ package netcut
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -18,6 +21,13 @@ import (
 type Cluster struct {
 	links map[string]*Link // by the broker's own address
 	order []*Link
+	spoil atomic.Pointer[spoiling]
+}
+
+// spoiling is an error that stands in answers to publishes.
+type spoiling struct {
+	code int16
+	left atomic.Int64 // answers
 }
 
 // OpenCluster makes a link for each broker, given as host:port.
@@ -102,9 +112,7 @@ func readFrame(r io.Reader, least int) ([]byte, error) {
 
 // rewrite puts the links' addresses in the place of the brokers'.
 func (c *Cluster) rewrite(frame []byte, a asked) ([]byte, error) {
-	switch kmsg.Key(a.key) {
-	case kmsg.Metadata, kmsg.FindCoordinator, kmsg.DescribeCluster:
-	default:
+	if !c.rewrites(kmsg.Key(a.key)) {
 		return frame, nil
 	}
 	answer := kmsg.ResponseForKey(a.key)
@@ -126,6 +134,36 @@ func (c *Cluster) rewrite(frame []byte, a asked) ([]byte, error) {
 	return out, nil
 }
 
+// rewrites reports whether answers to such a request are to be changed.
+func (c *Cluster) rewrites(k kmsg.Key) bool {
+	switch k {
+	case kmsg.Metadata, kmsg.FindCoordinator, kmsg.DescribeCluster:
+		return true
+	case kmsg.Produce:
+		s := c.spoil.Load()
+		return s != nil && s.left.Add(-1) >= 0
+	}
+	return false
+}
+
+// SpoilPublishes puts an error, by Kafka's name for it, into the answers to the next publishes. What was published is there all
+// the same: a client that believes the error publishes again. An empty name ends that.
+func (c *Cluster) SpoilPublishes(name string, answers int) error {
+	if name == "" {
+		c.spoil.Store(nil)
+		return nil
+	}
+	for code := range int16(200) {
+		if err, ok := errors.AsType[*kerr.Error](kerr.ErrorForCode(code)); ok && err.Message == name && err.Code == code {
+			s := &spoiling{code: code}
+			s.left.Store(int64(answers))
+			c.spoil.Store(s)
+			return nil
+		}
+	}
+	return fmt.Errorf("netcut: Kafka knows no error %q", name)
+}
+
 func (c *Cluster) replace(answer kmsg.Response) {
 	switch m := answer.(type) {
 	case *kmsg.MetadataResponse:
@@ -136,6 +174,14 @@ func (c *Cluster) replace(answer kmsg.Response) {
 		c.redirect(&m.Host, &m.Port)
 		for i := range m.Coordinators {
 			c.redirect(&m.Coordinators[i].Host, &m.Coordinators[i].Port)
+		}
+	case *kmsg.ProduceResponse:
+		if s := c.spoil.Load(); s != nil {
+			for _, t := range m.Topics {
+				for i := range t.Partitions {
+					t.Partitions[i].ErrorCode = s.code
+				}
+			}
 		}
 	case *kmsg.DescribeClusterResponse:
 		for i := range m.Brokers {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/demo/broker"
@@ -135,8 +136,8 @@ func TestDelayDelays(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
 }
 
-// A client that knows the link alone never learns of the broker's own address.
-func TestKafkaClientsStayOnTheLink(t *testing.T) {
+// cluster is a link to a broker with a topic, and a client that knows the link alone.
+func cluster(t *testing.T, opts ...kgo.Opt) (*Cluster, *kgo.Client) {
 	testkit.NoLeaks(t)
 	b, err := broker.Start(t.TempDir(), 0)
 	require.NoError(t, err)
@@ -144,20 +145,45 @@ func TestKafkaClientsStayOnTheLink(t *testing.T) {
 	c, err := OpenCluster([]string{b.Addr})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	dialled := make(chan string, 64)
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.Links()[0].Addr), kgo.Dialer(func(ctx context.Context, network, host string) (net.Conn, error) {
-		dialled <- host
-		return new(net.Dialer).DialContext(ctx, network, host)
-	}))
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.Links()[0].Addr))...)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	_, err = kadm.NewClient(client).CreateTopic(t.Context(), 1, 1, nil, "orders")
 	require.NoError(t, err)
+	return c, client
+}
+
+// A client that knows the link alone never learns of the broker's own address.
+func TestKafkaClientsStayOnTheLink(t *testing.T) {
+	dialled := make(chan string, 64)
+	c, client := cluster(t, kgo.Dialer(func(ctx context.Context, network, host string) (net.Conn, error) {
+		dialled <- host
+		return new(net.Dialer).DialContext(ctx, network, host)
+	}))
 	require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Value: []byte("x")}).FirstErr())
-	_, err = kadm.NewClient(client).FetchOffsets(t.Context(), "nobody") // by way of the coordinator
+	_, err := kadm.NewClient(client).FetchOffsets(t.Context(), "nobody") // by way of the coordinator
 	require.Error(t, err)
 	close(dialled)
 	for host := range dialled {
 		require.Equal(t, c.Links()[0].Addr, host)
 	}
+}
+
+// What is published behind a spoilt answer is there, and its client is told that it is not.
+func TestSpoiltPublishes(t *testing.T) {
+	c, client := cluster(t)
+	publish := func() error {
+		return client.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Value: []byte("x")}).FirstErr()
+	}
+	require.NoError(t, publish())
+	require.NoError(t, c.SpoilPublishes("POLICY_VIOLATION", 1))
+	require.ErrorIs(t, publish(), kerr.PolicyViolation)
+	require.NoError(t, publish(), "one answer was to be spoilt")
+	require.NoError(t, c.SpoilPublishes("POLICY_VIOLATION", 100))
+	require.NoError(t, c.SpoilPublishes("", 0))
+	require.NoError(t, publish())
+	require.ErrorContains(t, c.SpoilPublishes("NO_SUCH_ERROR", 1), "NO_SUCH_ERROR")
+	ends, err := kadm.NewClient(client).ListEndOffsets(t.Context(), "orders")
+	require.NoError(t, err)
+	require.EqualValues(t, 4, ends["orders"][0].Offset)
 }

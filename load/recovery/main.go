@@ -72,25 +72,30 @@ func parse(args []string) (o options, err error) {
 
 // scenario is one fault and what is measured of it.
 type scenario struct {
-	section string
-	name    string
-	rules   []providersim.Rule // by which the provider fails by itself
-	play    func(ctx context.Context, s *scene) ([]figure, error)
+	section  string
+	name     string
+	rules    []providersim.Rule // by which the provider fails by itself
+	settings []string           // of the service, beside the defaults
+	play     func(ctx context.Context, s *scene) ([]figure, error)
 }
 
 func (o options) scenarios() []scenario {
 	var all []scenario
 	for _, f := range faults {
-		all = append(all, scenario{"outage", f.name, nil, f.cured(o.lasts)})
+		all = append(all, scenario{section: "outage", name: f.name, settings: f.settings, play: f.cured(o.lasts)})
+	}
+	for _, f := range faults[:1] {
+		all = append(all, scenario{section: "outage", name: f.name + ", restarts meanwhile", play: f.restarted(o.lasts)})
 	}
 	all = append(all,
-		scenario{"long outage", fmt.Sprintf("provider answers 503 for %s", o.outage), nil, longOutage(o.outage, o.backlog)},
-		scenario{"take-over", "kill -9 of one of two instances", nil, takeOver},
+		scenario{section: "a few refusals", name: "1 % 429", play: aFewRefusals(o.backlog)},
+		scenario{section: "long outage", name: fmt.Sprintf("provider answers 503 for %s", o.outage), play: longOutage(o.outage, o.backlog)},
+		scenario{section: "take-over", name: "kill -9 of one of two instances", play: takeOver},
 	)
 	for _, s := range stops {
-		all = append(all, scenario{"stop", s.name, s.rules, s.play})
+		all = append(all, scenario{section: "stop", name: s.name, rules: s.rules, play: s.play})
 	}
-	return append(all, scenario{"second signal", twice.name, nil, twice.playTwice})
+	return append(all, scenario{section: "second signal", name: twice.name, play: twice.playTwice})
 }
 
 // chosen are the scenarios that the user asked for.
@@ -132,7 +137,7 @@ func measure(ctx context.Context, o options, dir string) (r report, err error) {
 }
 
 func (sc scenario) run(ctx context.Context, servers *rig.Servers, binary, dir string) (figures []figure, err error) {
-	s, err := setUp(ctx, servers, binary, dir, sc.rules)
+	s, err := setUp(ctx, servers, binary, dir, sc)
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}

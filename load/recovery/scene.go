@@ -48,7 +48,7 @@ type member struct {
 	*rig.Process
 }
 
-func setUp(ctx context.Context, servers *rig.Servers, binary, dir string, rules []providersim.Rule) (s *scene, err error) {
+func setUp(ctx context.Context, servers *rig.Servers, binary, dir string, sc scenario) (s *scene, err error) {
 	name := "recovery-" + strings.ToLower(rand.Text()[:10])
 	topic := name + ".orders"
 	s = &scene{Servers: servers, dir: filepath.Join(dir, name), ladder: retry.NewLadder(topic, name, delays), endFlow: func() error { return nil }}
@@ -66,11 +66,11 @@ func setUp(ctx context.Context, servers *rig.Servers, binary, dir string, rules 
 	if s.database, err = rig.OpenDatabase(ctx, servers.Database, "recovery_"); err != nil {
 		return s, err
 	}
-	if s.provider, err = rig.StartProvider(providersim.Config{Latency: 20 * time.Millisecond, Seed: 42, Rules: rules}); err != nil {
+	if s.provider, err = rig.StartProvider(providersim.Config{Latency: 20 * time.Millisecond, Seed: 42, Rules: sc.rules}); err != nil {
 		return s, err
 	}
 	s.in = rig.Installation{
-		Binary: binary, Brokers: servers.Brokers, Database: s.database.URL, Provider: s.provider.Addr, Topic: topic, Group: name,
+		Binary: binary, Brokers: servers.Brokers, Database: s.database.URL, Provider: s.provider.Addr, Topic: topic, Group: name, Settings: sc.settings,
 	}
 	return s, s.in.Prepare(ctx, partitions)
 }
@@ -86,7 +86,15 @@ func (s *scene) join(ctx context.Context) (*member, error) {
 	return m, m.start(ctx)
 }
 
-func (m *member) start(ctx context.Context) (err error) {
+func (m *member) start(ctx context.Context) error {
+	if err := m.serve(ctx); err != nil {
+		return err
+	}
+	return rig.Await(ctx, 30*time.Second, func() error { return m.ready(ctx, 200) })
+}
+
+// serve starts a process and returns when it serves, ready or not.
+func (m *member) serve(ctx context.Context) (err error) {
 	served := len(m.Served())
 	if m.Process, err = m.Launch(); err != nil {
 		return err
@@ -95,7 +103,7 @@ func (m *member) start(ctx context.Context) (err error) {
 		if len(m.Served()) == served {
 			return errors.New(m.Name + " does not serve")
 		}
-		return m.ready(ctx, 200)
+		return nil
 	})
 }
 
@@ -164,9 +172,26 @@ func (s *scene) count(ctx context.Context, topics ...string) (n int, err error) 
 	return n, ends.Error()
 }
 
-// counted are the failures that were counted: each is a record in a retry topic or the dead letters.
+// counted are the failures that cost an attempt: each first record in a retry topic or the dead letters that tells of so many
+// attempts. A wait for a rate limit stands there, too, and costs none.
 func (s *scene) counted(ctx context.Context) (int, error) {
-	return s.count(ctx, s.ladder.Topics()[1:]...)
+	seen := map[string]bool{}
+	for _, topic := range s.ladder.Topics()[1:] {
+		records, err := rig.Records(ctx, s.Brokers, topic, nil)
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range records {
+			h := map[string]string{}
+			for _, header := range r.Headers {
+				h[header.Key] = string(header.Value)
+			}
+			if n := h[retry.HeaderAttempt]; n != "0" {
+				seen[h[retry.HeaderOriginalPartition]+"/"+h[retry.HeaderOriginalOffset]+"/"+n] = true
+			}
+		}
+	}
+	return len(seen), nil
 }
 
 // tearDown ends whatever there is.

@@ -120,10 +120,15 @@ func (d *Database) ReadOnly(ctx context.Context, on bool) error {
 	return d.Terminate(ctx)
 }
 
-func (d *Database) exec(ctx context.Context, sql string) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+// Exec runs statements in the database itself.
+func (d *Database) Exec(ctx context.Context, sql string) error { return execAt(ctx, d.URL, sql) }
+
+func (d *Database) exec(ctx context.Context, sql string) error { return execAt(ctx, d.admin, sql) }
+
+func execAt(ctx context.Context, address, sql string) error {
+	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, d.admin)
+	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
 		return fmt.Errorf("connect to Postgres: %w", err)
 	}

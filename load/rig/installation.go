@@ -45,13 +45,19 @@ func TempDir(pattern string) (string, error) {
 // Prepare lets the service's own commands make schema and topics, as a user would.
 func (in Installation) Prepare(ctx context.Context, partitions int) error {
 	for _, args := range [][]string{{"migrate", "up"}, {"topics", "apply", "--partitions", fmt.Sprint(partitions)}} {
-		cmd := exec.CommandContext(ctx, in.Binary, args...)
-		cmd.Env = in.Environment()
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if out, err := in.Run(ctx, args...); err != nil {
 			return fmt.Errorf("billing %s: %w: %s", strings.Join(args, " "), err, out)
 		}
 	}
 	return nil
+}
+
+// Run runs a command of the service to its end.
+func (in Installation) Run(ctx context.Context, args ...string) (output string, err error) {
+	cmd := exec.CommandContext(ctx, in.Binary, args...)
+	cmd.Env = in.Environment()
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // Environment of an instance that reaches the servers directly.

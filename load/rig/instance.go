@@ -3,6 +3,7 @@ package rig
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -60,11 +61,29 @@ func (i *Instance) Addr() string {
 
 // Get asks the process that came to serve last.
 func (i *Instance) Get(ctx context.Context, path string) (status int, body string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+i.Addr()+path, nil)
+	return i.ask(ctx, http.MethodGet, path, nil, "")
+}
+
+// Post sends JSON to the process that came to serve last, as the one who has the token.
+func (i *Instance) Post(ctx context.Context, path, token string, body any) (status int, answer string, err error) {
+	text, err := json.Marshal(body)
 	if err != nil {
 		return 0, "", err
+	}
+	return i.ask(ctx, http.MethodPost, path, text, token)
+}
+
+func (i *Instance) ask(ctx context.Context, method, path string, body []byte, token string) (status int, answer string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+i.Addr()+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", rand.Text())
 	}
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {

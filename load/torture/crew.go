@@ -9,18 +9,29 @@ import (
 	"example.com/billing/load/rig"
 )
 
+const (
+	// floodCount is how many refusals an instance takes for those of single orders.
+	floodCount = 20
+	adminToken = "torture-operator-token-of-a-round"
+)
+
 // settings are those that make a round short.
 func (s *stage) settings() []string {
-	var delays []string
-	for _, d := range retryDelays {
-		delays = append(delays, d.String())
-	}
 	return []string{
-		"BILLING_PROVIDER_TOKEN=" + providerToken, "BILLING_RETRY_DELAYS=" + strings.Join(delays, ","),
-		"BILLING_PROVIDER_TIMEOUT=1s", "BILLING_LEASE=4s", fmt.Sprintf("BILLING_CONCURRENCY=%d", concurrency),
+		"BILLING_PROVIDER_TOKEN=" + providerToken, "BILLING_RETRY_DELAYS=" + list(retryDelays),
+		fmt.Sprintf("BILLING_FLOOD_COUNT=%d", floodCount), "BILLING_ADMIN_TOKENS=torture:approver:" + adminToken, "BILLING_PROVIDER_TIMEOUT=1s", "BILLING_LEASE=4s", fmt.Sprintf("BILLING_CONCURRENCY=%d", concurrency),
 		// How long brokers wait at a rebalance for a member that does not answer is the longest time between two polls.
 		fmt.Sprintf("BILLING_KAFKA_EXTRA=session.timeout.ms=%d,max.poll.interval.ms=%d", s.kafka.session(), maxPoll.Milliseconds()),
 	}
+}
+
+// list is how delays are set.
+func list(delays []time.Duration) string {
+	var texts []string
+	for _, d := range delays {
+		texts = append(texts, d.String())
+	}
+	return strings.Join(texts, ",")
 }
 
 func (s *stage) addInstance(in rig.Installation, name string) error {

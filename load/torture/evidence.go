@@ -17,7 +17,10 @@ import (
 
 // gather collects the evidence of a round at rest.
 func (s *stage) gather(ctx context.Context, events []loadgen.Event, commits []verdict.Commit, began time.Time) (c verdict.Case, err error) {
-	c = verdict.Case{Events: events, Committed: commits, Accounts: s.accounts(), Requests: s.provider.Requests(), Redelivery: time.Now()}
+	c = verdict.Case{
+		Events: append(events, s.flooded...), Committed: commits, Accounts: s.accounts(), Requests: s.provider.Requests(), Redelivery: time.Now(),
+		Outages: s.outages, SetBack: s.plan.has("setback"), FloodAllowed: floodCount * (s.plan.instances + 1),
+	}
 	for _, f := range s.plan.faults {
 		if at := began.Add(f.at); f.redelivers() && at.Before(c.Redelivery) {
 			c.Redelivery = at
@@ -32,6 +35,11 @@ func (s *stage) gather(ctx context.Context, events []loadgen.Event, commits []ve
 			return c, err
 		}
 		c.Tiers = append(c.Tiers, records)
+	}
+	if s.plan.has("delays") {
+		if c.Other, err = s.read(ctx, s.otherLadder().Tiers()[1].Topic, nil); err != nil {
+			return c, err
+		}
 	}
 	if c.Dead, err = s.read(ctx, s.ladder.DeadLetters(), nil); err != nil {
 		return c, err

@@ -23,6 +23,7 @@ type options struct {
 	seed         uint64
 	parallel     int
 	binary       string
+	older        string // binary of an earlier release
 	kafka        string // script
 	database     string // admin URL
 	dir          string
@@ -60,6 +61,8 @@ func parse(args []string) (o options, err error) {
 	fs.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()/1e6), "of the first round; the next ones have the next numbers")
 	fs.IntVar(&o.parallel, "parallel", 2, "rounds at a time; 1 with -kafka")
 	fs.StringVar(&o.binary, "billing", "", "the service's binary (built from ./cmd/billing)")
+	fs.StringVar(&o.older, "older", "", "the binary of an earlier release: rounds may begin with it and deploy the present one (none)")
+	faults := fs.String("faults", "", "only these kinds of faults, comma-separated (all)")
 	fs.StringVar(&o.kafka, "kafka", os.Getenv("TORTURE_KAFKA"), "script that breaks a real cluster, which runs: SCRIPT brokers | kill N | restart N | freeze N | thaw N")
 	fs.StringVar(&o.database, "database", os.Getenv("TORTURE_DATABASE_URL"), "a Postgres where databases may be made; it is not killed")
 	fs.StringVar(&o.dir, "dir", "", "directory for logs of failed rounds (a temporary one)")
@@ -70,7 +73,10 @@ func parse(args []string) (o options, err error) {
 	if o.rounds < 1 || o.parallel < 1 {
 		return o, errors.New("-rounds and -parallel must be at least 1")
 	}
-	o.surroundings = surroundings{brokers: 1, database: o.database == ""}
+	o.surroundings = surroundings{brokers: 1, database: o.database == "", ahead: o.kafka == "", older: o.older != ""}
+	if o.surroundings.only, err = kindsNamed(*faults, o.surroundings); err != nil {
+		return o, err
+	}
 	if o.kafka != "" {
 		o.parallel = 1 // its brokers are everybody's
 		k, err := openScriptedKafka(context.Background(), o.kafka)

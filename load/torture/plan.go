@@ -21,7 +21,8 @@ type plan struct {
 	events     int
 	spell      time.Duration // in which the events are produced
 	mix        loadgen.Config
-	skewed     float64 // share of events whose timestamp is wrong
+	skewed     float64       // share of events whose timestamp is wrong
+	ahead      time.Duration // by as much, or days late
 	rules      []providersim.Rule
 	faults     []fault // by the time they begin
 }
@@ -29,15 +30,20 @@ type plan struct {
 // surroundings are what the faults of a round can be drawn from.
 type surroundings struct {
 	brokers  int
-	database bool // its server may be killed
+	database bool     // its server may be killed
+	ahead    bool     // the broker takes a timestamp that is hours ahead
+	older    bool     // there is a binary of an earlier release
+	only     []string // kinds of faults; empty: all
 }
 
 // fault is one thing that goes wrong for a while.
 type fault struct {
-	kind   string // a key of faultKinds
-	detail string // of a provider's mode or a network fault
-	target string // "billing-1", "broker-1", "postgres", "provider", "billing-1/postgres"
-	number int    // of the target, from 0
+	kind   string   // a key of faultKinds
+	detail string   // of a provider's mode or a network fault
+	target string   // "billing-1", "broker-1", "postgres", "provider", "billing-1/postgres"
+	also   []string // other targets that it needs for itself
+	number int      // of the target, from 0
+	count  int      // records of a flood
 	at     time.Duration
 	lasts  time.Duration
 	net    netcut.Fault
@@ -55,11 +61,8 @@ func (f fault) name() string {
 	return f.kind + ":" + f.detail
 }
 
-// redelivers reports whether a record may be handled again because of the fault, or arrive at the provider late. Up to the
-// first such fault a request that came before its record was due has no excuse.
-func (f fault) redelivers() bool {
-	return f.kind != "provider" && f.kind != "terminate" && f.kind != "read-only"
-}
+// targets are all that the fault needs for itself.
+func (f fault) targets() []string { return append([]string{f.target}, f.also...) }
 
 // drawPlan draws a plan.
 func drawPlan(seed uint64, s surroundings) plan {
@@ -76,16 +79,44 @@ func drawPlan(seed uint64, s surroundings) plan {
 	for range 3 + rnd.IntN(6) {
 		p.faults = append(p.faults, drawFault(rnd, p, s))
 	}
+	p.settle(s)
+	return p
+}
+
+// settle brings the faults into an order in which none hides another one of its target, and lets orders come for as long as
+// there are faults: an outage that nobody meets shows nothing.
+func (p *plan) settle(s surroundings) {
 	byTime := func(a, b fault) int { return cmp.Compare(a.at, b.at) }
 	slices.SortStableFunc(p.faults, byTime)
-	free := map[string]time.Duration{} // two faults of one target at once would hide each other
+	free := map[string]time.Duration{}
 	for i := range p.faults {
 		f := &p.faults[i]
-		f.at = max(f.at, free[f.target])
-		free[f.target] = f.at + f.lasts + 500*time.Millisecond
+		for _, t := range f.targets() {
+			f.at = max(f.at, free[t])
+		}
+		for _, t := range f.targets() {
+			free[t] = f.at + f.lasts + 500*time.Millisecond
+		}
+		p.spell = max(p.spell, min(f.at+f.lasts+time.Second, maxSpell))
 	}
 	slices.SortStableFunc(p.faults, byTime)
-	return p
+	p.events = max(p.events, int(p.spell.Seconds()*leastRate))
+	if p.has("unsure") { // whose look-ups only old records ask for
+		p.skewed = max(p.skewed, 0.4)
+	}
+	p.ahead = 30 * time.Minute // brokers refuse what is more than an hour ahead
+	if s.ahead {
+		p.ahead = 12 * time.Hour
+	}
+}
+
+const (
+	maxSpell  = 25 * time.Second
+	leastRate = 25 // orders a second
+)
+
+func (p plan) has(kind string) bool {
+	return slices.ContainsFunc(p.faults, func(f fault) bool { return f.kind == kind })
 }
 
 // drawRules lets a few of the provider's answers fail by themselves, in rounds that have luck.
@@ -102,99 +133,6 @@ func drawRules(rnd *rand.Rand) []providersim.Rule {
 		}
 	}
 	return rules
-}
-
-// modes are the provider's outages. 400 is not among them: it is the orders' fault, and every order would be refused.
-var modes = []providersim.Kind{
-	providersim.Status503, providersim.Status500, providersim.Status429, providersim.Status401, providersim.Status404, providersim.Redirect,
-	providersim.ResetBefore, providersim.Hang, providersim.Status500After, providersim.ResetAfter, providersim.HangAfter, providersim.Garbage,
-	providersim.Truncated, providersim.Slow,
-}
-
-// faultKinds are drawn with these weights.
-var faultKinds = []struct {
-	kind   string
-	weight int
-	needs  func(surroundings) bool // nil: nothing
-	draw   func(rnd *rand.Rand, p plan, s surroundings, f *fault)
-}{
-	{"kill", 4, nil, onInstance(500, 3000)},
-	{"stop", 2, nil, onInstance(500, 2000)},
-	{"freeze", 2, nil, onInstance(300, 2000)},           // shorter than the lease
-	{"freeze-long", 2, nil, onInstance(4500, 8000)},     // longer
-	{"join", 2, nil, onInstanceOf("guest", 2500, 6000)}, // another instance comes and leaves
-	{"broker-kill", 2, nil, onBroker(500, 3000)},
-	{"broker-freeze", 2, nil, onBroker(500, 5000)},
-	{"terminate", 2, nil, on("postgres", 0, 0)},
-	{"read-only", 1, nil, on("postgres", 1000, 4000)},
-	{"crash", 2, func(s surroundings) bool { return s.database }, on("postgres", 300, 2000)},
-	{"provider", 6, nil, func(rnd *rand.Rand, p plan, s surroundings, f *fault) {
-		on("provider", 500, 5000)(rnd, p, s, f)
-		f.detail = string(modes[rnd.IntN(len(modes))])
-	}},
-	{"network", 6, nil, onLink},
-}
-
-func drawFault(rnd *rand.Rand, p plan, s surroundings) fault {
-	total := 0
-	for _, k := range faultKinds {
-		total += k.weight
-	}
-	f := fault{at: between(rnd, 500, int(p.spell.Milliseconds()))}
-	for dice := rnd.IntN(total); ; dice = rnd.IntN(total) {
-		for _, k := range faultKinds {
-			if dice -= k.weight; dice >= 0 {
-				continue
-			}
-			if k.needs == nil || k.needs(s) {
-				f.kind = k.kind
-				k.draw(rnd, p, s, &f)
-				return f
-			}
-			break
-		}
-	}
-}
-
-// between is a duration of so many milliseconds, both ends included.
-func between(rnd *rand.Rand, low, high int) time.Duration {
-	return time.Duration(low+rnd.IntN(high-low+1)) * time.Millisecond
-}
-
-func on(target string, low, high int) func(*rand.Rand, plan, surroundings, *fault) {
-	return func(rnd *rand.Rand, _ plan, _ surroundings, f *fault) {
-		f.target, f.lasts = target, between(rnd, low, high)
-	}
-}
-
-func onInstance(low, high int) func(*rand.Rand, plan, surroundings, *fault) {
-	return onInstanceOf("billing", low, high)
-}
-
-func onInstanceOf(name string, low, high int) func(*rand.Rand, plan, surroundings, *fault) {
-	return func(rnd *rand.Rand, p plan, _ surroundings, f *fault) {
-		if name == "billing" {
-			f.number = rnd.IntN(p.instances)
-		}
-		f.target, f.lasts = fmt.Sprintf("%s-%d", name, f.number+1), between(rnd, low, high)
-	}
-}
-
-func onBroker(low, high int) func(*rand.Rand, plan, surroundings, *fault) {
-	return func(rnd *rand.Rand, _ plan, s surroundings, f *fault) {
-		f.number = rnd.IntN(s.brokers)
-		f.target, f.lasts = fmt.Sprintf("broker-%d", f.number+1), between(rnd, low, high)
-	}
-}
-
-// onLink breaks the network between one instance and one of its three servers.
-func onLink(rnd *rand.Rand, p plan, _ surroundings, f *fault) {
-	f.number = rnd.IntN(p.instances)
-	to := []string{"broker", "postgres", "provider"}[rnd.IntN(3)]
-	f.target, f.lasts = fmt.Sprintf("billing-%d/%s", f.number+1, to), between(rnd, 500, 6000)
-	kinds := netcut.Kinds()
-	f.net = netcut.Fault{Kind: kinds[rnd.IntN(len(kinds))], Delay: between(rnd, 20, 400), Bytes: rnd.IntN(20_000)}
-	f.detail = to + ":" + string(f.net.Kind)
 }
 
 // String is the whole plan, for the one who wants to know what a seed did.

@@ -10,13 +10,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"example.com/billing/internal/demo/loadgen"
 	"example.com/billing/load/rig"
 	"example.com/billing/load/torture/verdict"
 )
 
-// restWithin is how long a healed world may take: three retry delays, a lease, a session, and as much again for a machine
-// that does other things.
-const restWithin = 75 * time.Second
+// restWithin is how long a healed world may take: three retry delays, a lease, a session, the minute for which dead letters are
+// withheld after there were last too many, and as much again for a machine that does other things.
+const restWithin = 150 * time.Second
+
+// askOperatorEvery is how often an operator looks whether dead letters are withheld.
+const askOperatorEvery = 10 * time.Second
 
 // heal undoes whatever may still be broken, and brings every instance back.
 func (s *stage) heal(ctx context.Context) error {
@@ -33,10 +37,14 @@ func (s *stage) heal(ctx context.Context) error {
 
 // awaitRest waits until nothing is left to do: every offset committed, no event in the outbox, no order in flight, and
 // the same again a moment later.
-func (s *stage) awaitRest(ctx context.Context) error {
-	began := time.Now()
+func (s *stage) awaitRest(ctx context.Context, events []loadgen.Event) error {
+	began, asked := time.Now(), time.Now()
 	return rig.AwaitCalm(ctx, restWithin, 5, func() error {
 		err := s.restless(ctx)
+		if err != nil && time.Since(asked) > askOperatorEvery {
+			asked = time.Now()
+			err = errors.Join(err, s.letFloodGo(ctx, events))
+		}
 		if err != nil && time.Since(began) > nudgeAfter && s.unstable(ctx) != nil {
 			began = time.Now()
 			err = errors.Join(err, s.nudge())
@@ -64,7 +72,7 @@ func (s *stage) restless(ctx context.Context) error {
 	if n := s.provider.Sim.Summary().Inflight; n > 0 {
 		return fmt.Errorf("%d requests at the provider", n)
 	}
-	for _, g := range s.groups() {
+	for _, g := range s.readers() {
 		ends, err := s.admin.ListEndOffsets(ctx, g.topic)
 		if err != nil {
 			return err
@@ -107,6 +115,16 @@ type groupTopic struct{ group, topic string }
 func (s *stage) groups() []groupTopic {
 	all := []groupTopic{{s.group, s.ladder.Main()}}
 	for _, t := range s.ladder.Tiers() {
+		all = append(all, groupTopic{t.Group, t.Topic})
+	}
+	return all
+}
+
+// readers are the groups whose topic must have been read to its end.
+func (s *stage) readers() []groupTopic {
+	all := s.groups()
+	if s.plan.has("delays") {
+		t := s.otherLadder().Tiers()[1]
 		all = append(all, groupTopic{t.Group, t.Topic})
 	}
 	return all

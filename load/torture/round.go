@@ -74,7 +74,7 @@ func (s *stage) play(ctx context.Context) (*verdict.Verdict, verdict.Case, error
 		err = s.heal(ctx)
 	}
 	if err == nil {
-		err = s.awaitRest(ctx)
+		err = s.awaitRest(ctx, events)
 		s.times.note("rest: %v", err)
 	}
 	stopWatch()

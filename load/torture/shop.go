@@ -50,7 +50,7 @@ func (s *stage) record(e loadgen.Event, rnd *rand.Rand) *kgo.Record {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}
 	if dice := rnd.Float64(); dice < s.plan.skewed/2 {
-		r.Timestamp = time.Now().Add(time.Duration(rnd.IntN(30*60)) * time.Second)
+		r.Timestamp = time.Now().Add(time.Duration(rnd.Int64N(int64(s.plan.ahead))))
 	} else if dice < s.plan.skewed {
 		r.Timestamp = time.Now().Add(-time.Duration(rnd.IntN(72*3600)) * time.Second)
 	}

@@ -11,8 +11,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"example.com/billing/internal/demo/loadgen"
 	"example.com/billing/internal/retry"
 	"example.com/billing/load/rig"
+	"example.com/billing/load/torture/verdict"
 )
 
 // results is where the result events go. The name is fixed; on a shared cluster other rounds write there, too.
@@ -44,13 +46,19 @@ type stage struct {
 	from     map[int32]int64 // where the round's results begin
 	nudged   int             // times that the broker needed help
 
+	in      rig.Installation
+	mu      sync.Mutex
+	outages []verdict.Outage // that have ended
+	flooded []loadgen.Event  // that came with faults
+	targets map[string]*sync.Mutex
+
 	stopKeeping context.CancelFunc
 	keeping     sync.WaitGroup
 }
 
 // setUp makes a stage: brokers, database, provider and topics, and instances that do not run yet.
 func setUp(ctx context.Context, o options, p plan, dir string) (s *stage, err error) {
-	s = &stage{plan: p, dir: dir, times: &timeline{began: time.Now()}}
+	s = &stage{plan: p, dir: dir, times: &timeline{began: time.Now()}, targets: map[string]*sync.Mutex{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.tearDown())
@@ -63,19 +71,23 @@ func setUp(ctx context.Context, o options, p plan, dir string) (s *stage, err er
 	if err := s.openServers(ctx, o); err != nil {
 		return s, err
 	}
-	in := rig.Installation{
+	s.in = rig.Installation{
 		Binary: o.binary, Brokers: s.kafka.addresses(), Database: s.database.URL, Provider: s.provider.Addr, Topic: name, Group: s.group, Settings: s.settings(),
 	}
+	first := s.in // of the release that the round begins with
+	if p.has("deploy") {
+		first.Binary = o.older
+	}
 	for i := range p.instances {
-		if err := s.addInstance(in, fmt.Sprintf("billing-%d", i+1)); err != nil {
+		if err := s.addInstance(first, fmt.Sprintf("billing-%d", i+1)); err != nil {
 			return s, err
 		}
 	}
-	if err := s.addInstance(in, "guest-1"); err != nil {
+	if err := s.addInstance(s.in, "guest-1"); err != nil {
 		return s, err
 	}
 	s.guest, s.crew = s.crew[p.instances], s.crew[:p.instances]
-	return s, s.prepare(ctx, in)
+	return s, s.prepare(ctx, first)
 }
 
 func (s *stage) openServers(ctx context.Context, o options) (err error) {
@@ -110,6 +122,9 @@ func (s *stage) openServers(ctx context.Context, o options) (err error) {
 // prepare makes schema and topics, and notes where the results of this round begin.
 func (s *stage) prepare(ctx context.Context, in rig.Installation) error {
 	if err := in.Prepare(ctx, s.plan.partitions); err != nil {
+		return err
+	}
+	if err := s.database.SetTraps(ctx, trapped); err != nil {
 		return err
 	}
 	s.from = map[int32]int64{}

@@ -30,7 +30,7 @@ func TestAgainstTheSimulator(t *testing.T) {
 			providersim.Status500After: {failure.Provider5xx, true}, providersim.ResetAfter: {failure.ProviderReset, true},
 			providersim.HangAfter: {failure.ProviderTimeout, true}, providersim.Garbage: {failure.ProviderBadAnswer, true},
 			providersim.Truncated: {failure.ProviderBadAnswer, true}, providersim.OtherAmount: {failure.ProviderBadAnswer, true},
-			providersim.Slow: {failure.ProviderTimeout, true},
+			providersim.Slow: {failure.ProviderTimeout, true}, providersim.Busy: {failure.ProviderTimeout, true},
 		}[kind]
 		require.True(t, listed, kind)
 		t.Run(string(kind), func(t *testing.T) {

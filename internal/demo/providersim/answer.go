@@ -1,6 +1,7 @@
 package providersim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,29 +10,36 @@ import (
 	"strconv"
 )
 
+// codes are the contract's words for what refuses a charge.
+var codes = map[int]string{
+	http.StatusServiceUnavailable: "unavailable", http.StatusInternalServerError: "internal",
+	http.StatusTooManyRequests: "too_many_requests", http.StatusBadRequest: "invalid_request",
+	http.StatusUnauthorized: "unauthorized", http.StatusNotFound: "not_found",
+	http.StatusConflict: "idempotency_key_in_use", http.StatusUnprocessableEntity: "idempotency_key_reused",
+}
+
 // misbehave answers with a fault that moves no money.
 func (s *Server) misbehave(w http.ResponseWriter, r *http.Request, k Kind) {
 	switch k {
-	case Status503:
-		s.problem(w, http.StatusServiceUnavailable, "unavailable")
 	case Status500:
 		s.problem(w, http.StatusInternalServerError, "internal")
-	case Status429:
-		s.problem(w, http.StatusTooManyRequests, "too_many_requests")
-	case Status400:
-		s.problem(w, http.StatusBadRequest, "invalid_request")
-	case Status401:
-		s.problem(w, http.StatusUnauthorized, "unauthorized")
-	case Status404:
-		s.problem(w, http.StatusNotFound, "not_found")
 	case Redirect:
 		s.count("302")
 		w.Header().Set("Location", "/healthz") // whose 200 is no success
 		w.WriteHeader(http.StatusFound)
 	case ResetBefore:
 		s.reset(w)
-	default:
+	case Hang:
 		s.hang(r)
+	case Busy:
+		s.busy(w, r)
+	default:
+		status, _ := k.status()
+		if k == Page(status) {
+			s.page(w, status)
+			return
+		}
+		s.problem(w, status, cmp.Or(codes[status], "outage"))
 	}
 }
 
@@ -77,7 +85,8 @@ func (s *Server) problem(w http.ResponseWriter, status int, code string) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, `{"type":"about:blank","title":%q,"status":%d,"code":%q}`, http.StatusText(status), status, code)
+	_, _ = fmt.Fprintf(w, `{"type":"about:blank","title":%q,"status":%d,"code":%q}`,
+		cmp.Or(http.StatusText(status), "Unassigned"), status, code)
 }
 
 // reset breaks the connection so that the other side sees RST.

@@ -20,10 +20,7 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n := s.book.ask(want.reference, s.cfg.Clock())
-	fate := s.outage()
-	if fate == OK {
-		fate = s.plan.fate(want.reference, n)
-	}
+	fate := s.fate(r, want.reference, n)
 	if fate.before() {
 		s.misbehave(w, r, fate)
 		return
@@ -42,6 +39,18 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 	case fresh:
 		s.work(w, r, entry, fate, n)
 	}
+}
+
+// fate is how the n-th request of an order is treated: as the mode has it, else as the rules have it.
+func (s *Server) fate(r *http.Request, reference string, n int) Kind {
+	mode := s.outage()
+	if k := mode.forConnection(r.RemoteAddr); k != OK && k != Unsure {
+		return k
+	}
+	if k := mode.forCharge(dice(s.cfg.Seed+1, reference, n), s.cfg.Clock()); k != OK {
+		return k
+	}
+	return s.plan.fate(reference, n)
 }
 
 // work does what was asked for. It goes on when the client has gone: that is why a client cannot know.

@@ -2,11 +2,13 @@ package providersim
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -115,6 +117,23 @@ func (w *world) post(a ask) reply {
 		req.Header[name] = values
 	}
 	return do(req)
+}
+
+// postAndGiveUp sends a request, sees it hang and cancels it.
+func (w *world) postAndGiveUp(a ask) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/v1/charges", strings.NewReader(a.text()))
+	require.NoError(w.t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", a.key)
+	done := make(chan error, 1)
+	before := w.sim.Summary().Statuses["hang"]
+	go func() { done <- do(req).err }()
+	require.Eventually(w.t, func() bool { return w.sim.Summary().Statuses["hang"] == before+1 }, 5*time.Second, time.Millisecond)
+	require.Empty(w.t, done)
+	cancel()
+	require.ErrorIs(w.t, <-done, context.Canceled)
 }
 
 func (w *world) get(path string) reply {

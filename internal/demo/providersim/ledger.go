@@ -111,7 +111,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 		err = s.SetMode(in.Mode, until)
 	}
 	if err != nil {
-		http.Error(w, fmt.Sprintf(`%v; want {"mode": …, "for": "30s"}, with %s or one of %v`, err, OK, Kinds()), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf(`%v; want {"mode": …, "for": "30s"}, with %s`, err, modesWanted()), http.StatusBadRequest)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

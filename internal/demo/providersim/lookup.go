@@ -14,6 +14,10 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	switch {
 	case q.Has("reference"):
+		if s.outage().kind == Unsure {
+			writeJSON(w, http.StatusOK, map[string]any{"data": []*Charge{}, "consistent": false})
+			return
+		}
 		found := s.book.ofOrder(q.Get("reference"), s.cfg.Clock().Add(-s.cfg.LookupLag))
 		writeJSON(w, http.StatusOK, map[string]any{"data": found, "consistent": s.cfg.LookupLag == 0})
 	case q.Has("from") && q.Has("to"):

@@ -61,8 +61,8 @@ func newPlan(seed uint64, rules []Rule) (plan, error) {
 	p := plan{seed: seed}
 	var ofOrders, ofRequests float64
 	for _, r := range rules {
-		if !r.Kind.known() {
-			return p, fmt.Errorf("providersim: kind %q is unknown, want one of %v", r.Kind, Kinds())
+		if !r.Kind.forRules() {
+			return p, fmt.Errorf("providersim: kind %q is unknown, want a status from 300 to 599 or one of %v", r.Kind, Kinds())
 		}
 		if !(r.Share >= 0 && r.Share <= 1) || r.First < EveryRequest {
 			return p, fmt.Errorf("providersim: the rule for %s has share %v and first %d, want 0 to 1 and at least %d", r.Kind, r.Share, r.First, EveryRequest)

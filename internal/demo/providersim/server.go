@@ -7,7 +7,6 @@ package providersim
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -39,14 +38,10 @@ type Server struct {
 
 	requests, replays, lookups, inflight, peak atomic.Int64
 
+	hung sync.Map // keys that met Busy
+
 	mu       sync.Mutex
 	statuses map[string]int64
-}
-
-// outage is a mode for a while.
-type outage struct {
-	kind  Kind
-	until time.Time // zero: until another one is set
 }
 
 // New checks the rules and makes a provider that has charged nobody.
@@ -79,11 +74,11 @@ func (s *Server) Close() { s.close() }
 
 // SetMode lets every request meet one kind of fault until an instant, or until the next mode when that is zero. OK ends it.
 func (s *Server) SetMode(k Kind, until time.Time) error {
-	if k != OK && !k.known() {
-		return fmt.Errorf("providersim: mode %q is unknown, want %s or one of %v", k, OK, Kinds())
+	o, err := newOutage(k, until, s.cfg.Clock())
+	if err == nil {
+		s.mode.Store(o)
 	}
-	s.mode.Store(&outage{k, until})
-	return nil
+	return err
 }
 
 // Handler serves the API, and beside it what a demo needs: POST /_control and GET /_ledger/summary, /_ledger/all.
@@ -107,7 +102,8 @@ func (s *Server) during(next http.Handler) http.Handler {
 		if r.Method == http.MethodPost {
 			s.requests.Add(1)
 		}
-		if k := s.outage(); k.before() {
+		k := s.outage().forConnection(r.RemoteAddr)
+		if k.before() && (k != Busy || r.Method == http.MethodPost) { // a look-up has no key to be busy with
 			s.misbehave(w, r, k)
 			return
 		}
@@ -115,13 +111,13 @@ func (s *Server) during(next http.Handler) http.Handler {
 	})
 }
 
-// outage is the mode that holds now, OK when there is none.
-func (s *Server) outage() Kind {
+// outage is the mode that holds now.
+func (s *Server) outage() *outage {
 	o := s.mode.Load()
 	if o == nil || !o.until.IsZero() && !s.cfg.Clock().Before(o.until) {
-		return OK
+		return &outage{kind: OK}
 	}
-	return o.kind
+	return o
 }
 
 func (s *Server) authorized(next http.Handler) http.Handler {

@@ -113,12 +113,14 @@ func (c Config) consumerConfig(group string) *kafka.ConfigMap {
 
 func (c Config) producerConfig() *kafka.ConfigMap {
 	return c.with(kafka.ConfigMap{
-		"enable.idempotence":           true,
-		"acks":                         "all",
-		"linger.ms":                    0, // a retry or an outbox batch waits for its acknowledgement
-		"compression.type":             "lz4",
-		"message.timeout.ms":           10000,
-		"message.max.bytes":            10 << 20, // the topic's own limit decides
+		"enable.idempotence": true,
+		"acks":               "all",
+		"linger.ms":          0, // a retry or an outbox batch waits for its acknowledgement
+		"compression.type":   "lz4",
+		"message.timeout.ms": int(messageTimeout.Milliseconds()),
+		"message.max.bytes":  10 << 20, // the topic's own limit decides
+		// Of several records. A topic's limit is for the batch, too: a larger batch of small records would be refused as too large.
+		"batch.size":                   64 << 10,
 		"queue.buffering.max.messages": 20000,
 		"go.delivery.report.fields":    "none",
 		"go.events.channel.size":       1000,

@@ -146,7 +146,6 @@ func CheckExtra(text string) error {
 // Check makes a consumer and a producer of the settings, without brokers, so that the client itself says what does not go
 // together: properties, mechanisms, certificates. The text may name files, never their content.
 func (c Config) Check() error {
-	c.Brokers = ""
 	consumer := c.consumerConfig("check")
 	delete(*consumer, "bootstrap.servers")
 	client, err := kafka.NewConsumer(consumer)

@@ -87,11 +87,14 @@ func (c *Consumer) place(ctx context.Context, ps []*partition, patience time.Dur
 	if err != nil {
 		return err
 	}
-	careful := c.inspect(ctx, committed)
+	outsets := c.inspect(ctx, committed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, p := range ps {
-		p.from, p.again, p.careful = committed[i].Offset, again[p.id], careful[p.id]
+		p.from, p.again = committed[i].Offset, again[p.id]
+		if o, known := outsets[p.id]; known {
+			p.began, p.careful = o.began, o.careful
+		}
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ type Case struct {
 	Events    []loadgen.Event // that were sent, some of them perhaps in vain
 	Main      []Record        // of the main topic: what counts is what the broker has
 	Tiers     [][]Record      // of the retry topics, shortest delay first
+	Other     []Record        // of a retry topic of other settings
 	Dead      []Record
 	Results   []Record
 	Accounts  map[string]Account // by order
@@ -26,6 +27,11 @@ type Case struct {
 	// ahead of its record's due time has no excuse.
 	Redelivery time.Time
 	Books      Books
+	Outages    []Outage
+	// FloodAllowed is how many orders may be refused for good before it shows that everyone is refused.
+	FloodAllowed int
+	// SetBack: the database lost what it had, so that an order's result may be told again.
+	SetBack bool
 }
 
 // Record is one record of a topic.
@@ -89,6 +95,8 @@ type Verdict struct {
 	Refused    int // by the provider: declined or rejected
 	GivenUp    int // after four counted failures, with no charge
 	Unknown    int // after four counted failures, charged, in the dead letters with an unknown outcome
+	OfOutage   int // died of what was everyone's
+	Flooded    int // refused because everyone was
 	Bad        int // records that were never orders
 	Duplicates int // records of an order that another record was charged for
 	Conflicts  int

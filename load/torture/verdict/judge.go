@@ -52,6 +52,9 @@ func Of(c Case) *Verdict {
 			j.retried(r, rank+1)
 		}
 	}
+	for _, r := range c.Other {
+		j.retried(r, len(c.Tiers))
+	}
 	for _, r := range c.Dead {
 		j.died(r)
 	}
@@ -63,6 +66,8 @@ func Of(c Case) *Verdict {
 	j.strangers(orders)
 	j.commits()
 	j.early(orders)
+	j.inOutages()
+	j.floods()
 	j.books()
 	return &j.v
 }
@@ -79,7 +84,10 @@ func (j *judge) retried(r Record, rank int) {
 		return
 	}
 	j.tiers[at] = append(j.tiers[at], r)
-	if n := j.attempts(r); n < 0 || n > rank || n > len(j.Tiers) {
+	if len(j.Other) > 0 {
+		rank = len(j.Tiers) // an order of another ladder goes to the first topic that fits its due time, whatever its count
+	}
+	if n := j.attempts(r); n < 0 || n > rank {
 		j.wrong(orderOf(r), "%s in %s has x-retry-attempt %q", at, r.Topic, r.header("x-retry-attempt"))
 	}
 }

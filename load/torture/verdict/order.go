@@ -93,7 +93,8 @@ func (j *judge) charged(id string, entries []entry, account Account) {
 		j.v.Unknown++
 	}
 	told := j.told(id)
-	if told["billing.charge.failed.v1"] != 0 || told["billing.charge.succeeded.v1"] > 1 || told["billing.charge.succeeded.v1"] == 0 && !unknown {
+	succeeded := told["billing.charge.succeeded.v1"]
+	if told["billing.charge.failed.v1"] != 0 || succeeded > 1 && !j.SetBack || succeeded == 0 && !unknown {
 		j.wrong(id, "charged once, and the results tell %v", told)
 	}
 }
@@ -131,28 +132,30 @@ func (j *judge) conflict(id string, e entry, letters []Record) {
 	}
 	for _, l := range letters {
 		// It may have failed four times before the order was ever claimed.
-		if l.header("x-error-reason") != "order_conflict" && !j.exhausted(l) {
-			j.wrong(id, "%s conflicts and is dead for %s", e.at, l.header("x-error-reason"))
+		// A database that forgot the order asks for the conflict first, and the provider remembers.
+		reason := l.header("x-error-reason")
+		if reason != "order_conflict" && (reason != "key_reused" || !j.SetBack) && !j.exhausted(l) {
+			j.wrong(id, "%s conflicts and is dead for %s", e.at, reason)
 		}
 	}
 }
 
 // notCharged: every record is in the dead letters, for a reason that the provider gave or after four failures.
 func (j *judge) notCharged(id string, entries []entry) {
-	asked := map[int]bool{}
-	for _, r := range j.requests[id] {
-		asked[r.Status] = true
-	}
-	refused, lost := false, false
+	refused, flooded, lost := false, false, false
 	for _, e := range entries {
 		letters := j.dead[e.at]
 		lost = lost || len(letters) == 0
-		for _, l := range letters {
-			switch class, reason := l.header("x-error-class"), l.header("x-error-reason"); {
-			case class == "declined" && asked[402], class == "rejected" && asked[400]:
-				refused = true
+		for n, l := range letters {
+			class, reason := l.header("x-error-class"), l.header("x-error-reason")
+			byProvider, byFlood := j.refused(id, class)
+			switch {
+			case byProvider:
+				refused, flooded = true, byFlood
 			case reason == "order_conflict" && len(entries) > 1:
-				j.v.Conflicts++
+				if n == 0 {
+					j.v.Conflicts++
+				}
 			case !j.exhausted(l) && !j.refusedLater(id, l):
 				j.wrong(id, "not charged, and %s is dead for %s %s after %s failures", e.at, class, reason, l.header("x-retry-attempt"))
 			}
@@ -165,7 +168,10 @@ func (j *judge) notCharged(id string, entries []entry) {
 		j.wrong(id, "LOST: not charged and not in the dead letters")
 	case refused:
 		j.v.Refused++
-		if told["billing.charge.failed.v1"] != 1 || len(told) != 1 {
+		if flooded {
+			j.v.Flooded++
+		}
+		if n := told["billing.charge.failed.v1"]; n != 1 && (n < 1 || !j.SetBack) || len(told) != 1 {
 			j.wrong(id, "refused, and the results tell %v", told)
 		}
 	default:

@@ -70,8 +70,12 @@ func (j *judge) firstCommitAbove(r Record) Commit {
 	return Commit{}
 }
 
-// early finds requests that came after a record was put into a retry topic and before it was due. An order with several
+// early finds requests that were made after a record was put into a retry topic and before it was due. An order with several
 // records proves nothing: another one may be handled meanwhile.
+//
+// When a request came is no proof alone: it may have waited in a connection while its sender gave up, wrote the retry record
+// and went on (seed 1072). So requests are counted. Each attempt makes one at most, and the records of the retry topics
+// tell how many attempts had ended: one request more than those is one of an attempt that began too early.
 func (j *judge) early(orders map[string][]entry) {
 	for id, entries := range orders {
 		if len(entries) != 1 {
@@ -83,12 +87,29 @@ func (j *judge) early(orders map[string][]entry) {
 				j.wrong(id, "%s %d/%d has no due time", r.Topic, r.Partition, r.Offset)
 				continue
 			}
-			due := time.UnixMilli(ms)
-			for _, asked := range j.requests[id] {
-				if asked.At.After(r.At.Add(time.Millisecond)) && asked.At.Before(due) && asked.At.Before(j.Redelivery) {
-					j.wrong(id, "asked for %s before it was due", due.Sub(asked.At))
-				}
+			if n, last := j.askedBefore(id, time.UnixMilli(ms)); n > j.endedBy(entries[0].at, r.At) && last.After(r.At.Add(time.Millisecond)) {
+				j.wrong(id, "asked for %s before it was due", time.UnixMilli(ms).Sub(last))
 			}
 		}
 	}
+}
+
+// askedBefore counts an order's requests before it was due, and before the first fault after which records are handled again.
+func (j *judge) askedBefore(id string, due time.Time) (n int, last time.Time) {
+	for _, r := range j.requests[id] {
+		if r.At.Before(due) && r.At.Before(j.Redelivery) {
+			n, last = n+1, r.At
+		}
+	}
+	return n, last
+}
+
+// endedBy counts the attempts of a record that had ended: a retry record was published after each.
+func (j *judge) endedBy(at place, t time.Time) (n int) {
+	for _, r := range j.tiers[at] {
+		if !r.At.After(t) {
+			n++
+		}
+	}
+	return n
 }

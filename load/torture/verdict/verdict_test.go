@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ func newWorld() *world {
 	w.Requests = append(w.Requests, rig.Request{At: noon, Order: w.declined.String(), Key: "k2", Status: 402})
 	w.tell(w.declined, "billing.charge.failed.v1")
 	w.wait(w.send(w.waited, "30.00", loadgen.Want{Outcome: loadgen.Charged, Amount: euros(3000)}), noon)
+	w.ask(w.waited, noon.Add(-10*time.Millisecond), 503)
 	w.charge(w.waited, "30.00 EUR", noon.Add(2*time.Second))
 	w.die(w.send(uuid.Nil, "order 42", loadgen.Want{Outcome: loadgen.Dead, Reason: failure.NotJSON}), "invalid", "not_json", 1)
 	w.Books.Taken = int64(len(w.Main))
@@ -78,6 +80,10 @@ func (w *world) charge(order uuid.UUID, amount string, at time.Time) {
 	w.tell(order, "billing.charge.succeeded.v1")
 }
 
+func (w *world) ask(order uuid.UUID, at time.Time, status int) {
+	w.Requests = append(w.Requests, rig.Request{At: at, Order: order.String(), Key: "k-" + order.String(), Status: status})
+}
+
 func (w *world) tell(order uuid.UUID, kind string) {
 	value := fmt.Sprintf(`{"event_id":%q,"event_type":%q,"order_id":%q}`, uuid.NewString(), kind, order)
 	w.Results = append(w.Results, Record{Topic: "results", Offset: int64(len(w.Results)), Key: []byte(order.String()), Value: []byte(value)})
@@ -87,7 +93,7 @@ func TestAGoodRoundPasses(t *testing.T) {
 	v := Of(newWorld().Case)
 	require.Empty(t, v.Problems)
 	v.Problems = nil
-	require.Equal(t, Verdict{Records: 6, Orders: 3, Charged: 2, Refused: 1, Bad: 1, Duplicates: 1, Conflicts: 1, Requests: 3}, *v)
+	require.Equal(t, Verdict{Records: 6, Orders: 3, Charged: 2, Refused: 1, Bad: 1, Duplicates: 1, Conflicts: 1, Requests: 4}, *v)
 }
 
 func TestWhatIsWrongIsFound(t *testing.T) {
@@ -123,7 +129,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		{"changed on the way", func(w *world) { w.Tiers[0][0].Value = []byte("30.01") }, "byte for byte", 0, 0},
 		{"an origin that is none", func(w *world) { w.Tiers[0][0].Headers[1].Value = "77" }, "stands for no record", 0, 0},
 		{"early", func(w *world) {
-			w.Requests = append(w.Requests, rig.Request{At: noon.Add(500 * time.Millisecond), Order: w.waited.String(), Key: "k-" + w.waited.String()})
+			w.ask(w.waited, noon.Add(500*time.Millisecond), 201)
 		}, "before it was due", 0, 0},
 		{"an offset too far", func(w *world) {
 			w.Committed = []Commit{{At: noon.Add(-time.Second), Topic: "main", Next: map[int32]int64{0: 5}}}
@@ -166,4 +172,22 @@ func TestWhatIsForgiven(t *testing.T) {
 	v = Of(w.Case)
 	require.Empty(t, v.Problems)
 	require.Equal(t, 1, v.GivenUp)
+
+	w = newWorld() // a database that was set back: the result is told again, and a conflict may be asked for first
+	w.SetBack = true
+	w.tell(w.good, "billing.charge.succeeded.v1")
+	w.tell(w.declined, "billing.charge.failed.v1")
+	w.Dead[0].Headers[4].Value = "key_reused"
+	require.Empty(t, Of(w.Case).Problems)
+}
+
+// A request that waited in a connection while its sender gave up comes after the retry record, and was not made early.
+func TestARequestThatComesLateWasNotMadeEarly(t *testing.T) {
+	w := newWorld()
+	late := slices.IndexFunc(w.Requests, func(r rig.Request) bool { return r.Status == 503 })
+	w.Requests[late].At = noon.Add(300 * time.Millisecond)
+	require.Empty(t, Of(w.Case).Problems)
+
+	w.ask(w.waited, noon.Add(400*time.Millisecond), 201) // and this one was
+	require.Contains(t, Of(w.Case).Problems[0].Text, "600ms before it was due")
 }

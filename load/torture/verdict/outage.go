@@ -1,0 +1,98 @@
+package verdict
+
+import (
+	"slices"
+	"time"
+)
+
+// Outage is a fault that is everyone's: of the provider, the database, the brokers, or the network to one of them.
+type Outage struct {
+	Name     string
+	From, To time.Time
+	Refuses  bool // the answers are those of an order that is at fault itself: only their number tells that it is not
+	Page     bool // refusals come as a platform's page, which says nothing of an order
+	Partly   bool // some requests meet it and some do not: it may cost an order its attempts, but not condemn it
+}
+
+// afterwards is how long after its end a fault may still be met: by a request that waited in a connection, and by the
+// publish of what came of it.
+const afterwards = 1500 * time.Millisecond
+
+func (o Outage) covers(t time.Time) bool { return !t.Before(o.From) && !t.After(o.To.Add(afterwards)) }
+
+// during is exact: what the provider answered, it answered then.
+func (o Outage) during(t time.Time) bool { return !t.Before(o.From) && !t.After(o.To) }
+
+// inOutages finds orders that died of what was not theirs. The first few that meet an outage may have a failure counted
+// before it shows that it is everyone's. From then on the line is held, so that no outage costs an order two attempts.
+func (j *judge) inOutages() {
+	for at, letters := range j.dead {
+		for _, l := range letters {
+			if l.header("x-error-reason") == "provider_rate_limited" {
+				j.wrong(orderOf(l), "%s is dead for a rate limit", at)
+			}
+			if !j.exhausted(l) {
+				continue
+			}
+			failed := j.failedAt(at, l)
+			for _, o := range j.Outages {
+				n := 0
+				for _, t := range failed {
+					if o.covers(t) {
+						n++
+					}
+				}
+				if n > 1 && !o.Partly {
+					j.v.OfOutage++
+					j.wrong(orderOf(l), "%s died of an outage (%s): %d of its failures are of it, the last one %s", at, o.Name, n, l.header("x-error-reason"))
+				}
+			}
+		}
+	}
+}
+
+// failedAt are the times of a record's counted failures: when the first record that tells of each was published.
+func (j *judge) failedAt(at place, letter Record) []time.Time {
+	first := map[int]time.Time{}
+	for _, r := range append([]Record{letter}, j.tiers[at]...) {
+		n := j.attempts(r)
+		if seen, ok := first[n]; !ok || r.At.Before(seen) {
+			first[n] = r.At
+		}
+	}
+	var times []time.Time
+	for n, t := range first {
+		if n > 0 {
+			times = append(times, t)
+		}
+	}
+	return times
+}
+
+// refusals are the statuses by which the contract lets a provider refuse an order, by the class of its dead letter.
+var refusals = map[string][]int{"declined": {402}, "rejected": {400, 413, 415}}
+
+// refused reports whether the provider refused the order with such a letter, and whether it did so only because everyone was
+// refused.
+func (j *judge) refused(id, class string) (refused, flooded bool) {
+	flooded = true
+	for _, r := range j.requests[id] {
+		if !slices.Contains(refusals[class], r.Status) {
+			continue
+		}
+		met := func(o Outage) bool { return o.during(r.At) }
+		if slices.ContainsFunc(j.Outages, func(o Outage) bool { return o.Page && met(o) }) {
+			continue // a page is no word of the provider
+		}
+		refused = true
+		flooded = flooded && slices.ContainsFunc(j.Outages, func(o Outage) bool { return o.Refuses && met(o) })
+	}
+	return refused, refused && flooded
+}
+
+// floods: what refuses everyone is noticed by the number of those it refuses.
+func (j *judge) floods() {
+	if j.v.Flooded > j.FloodAllowed {
+		j.wrong("", "%d orders are refused for good because everyone was refused for a while, at most %d may be before that is noticed", j.v.Flooded, j.FloodAllowed)
+	}
+}
