@@ -72,11 +72,11 @@ func TestReconcile(t *testing.T) {
 	require.Equal(t, 1, w.run(nil, "reconcile").code)
 }
 
-// The order is charged and the answer lost; the next attempt finds it too old. The letter does not say that it was only late:
+// The order is charged and the answer lost; the last attempt finds it too old. The letter does not say that it was only late:
 // it is unknown, and the reconciler closes it (hazard H31).
 func TestTooOldDoesNotForgetMoney(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "BILLING_MAX_AGE=900ms", "BILLING_PROVIDER_MAX_PROCESSING=500ms", "BILLING_LEASE=4s", "BILLING_PROVIDER_TIMEOUT=2s")
+	w := newWorld(t, "BILLING_MAX_AGE=6s", "BILLING_PROVIDER_MAX_PROCESSING=500ms", "BILLING_LEASE=4s", "BILLING_PROVIDER_TIMEOUT=2s")
 	i := w.start()
 	o := w.newOrder()
 	w.provider.stick(o, moneyMovesThen(refuses(500, "")))

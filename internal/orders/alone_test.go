@@ -55,7 +55,7 @@ func (d *diary) Open(_ context.Context, m kafkaclient.Message, _ uuid.UUID) (ret
 	return retry.Envelope{Message: m}, d.openErr
 }
 
-func (d *diary) Setback(_ retry.Envelope, _ string, err error, _ failure.Reason) error { return err }
+func (*diary) Setback(_ retry.Envelope, _ string, err error, _ failure.Reason) error { return err }
 
 func (d *diary) Route(_ context.Context, _ retry.Envelope, o retry.Outcome) error {
 	d.routed = append(d.routed, o)

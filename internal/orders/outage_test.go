@@ -169,7 +169,7 @@ func (p *plant) Find(context.Context, uuid.UUID) ([]billing.ProviderCharge, bool
 // errUnsure makes a look-up say that its list may be incomplete.
 var errUnsure = errors.New("not consistent")
 
-func (p *plant) Moved(context.Context, uuid.UUID) (billing.Moved, error) { return billing.NoMoney, nil }
+func (*plant) Moved(context.Context, uuid.UUID) (billing.Moved, error) { return billing.NoMoney, nil }
 
 func (p *plant) RecordFate(context.Context, retry.Fate) error { return p.fails(atFate) }
 

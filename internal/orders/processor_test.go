@@ -42,7 +42,7 @@ func (k *till) Route(_ context.Context, _ retry.Envelope, o retry.Outcome) error
 	return nil
 }
 
-func (k *till) Setback(_ retry.Envelope, _ string, err error, _ failure.Reason) error { return err }
+func (*till) Setback(_ retry.Envelope, _ string, err error, _ failure.Reason) error { return err }
 
 func (k *till) Moved(context.Context, uuid.UUID) (billing.Moved, error) { return k.moved, k.movedErr }
 

@@ -35,7 +35,7 @@ func (s *Store) CountTaken(ctx context.Context, topicID uuid.UUID, committed map
 	return s.noteTaken(ctx, "begin to count", `
 		WITH begun AS (UPDATE known_topics SET taken_since = now() WHERE topic_id = $1 AND taken_since IS NULL RETURNING topic_id)
 		INSERT INTO intake (topic_id, partition, first_offset, next_offset, records)
-		SELECT topic_id, p.partition, p.next_offset, p.next_offset, 0 FROM begun, unnest($2::integer[], $3::bigint[]) AS p (partition, next_offset)
+		SELECT topic_id, partition, next_offset AS first_offset, next_offset, 0 FROM begun, unnest($2::integer[], $3::bigint[]) AS p (partition, next_offset)
 		ON CONFLICT DO NOTHING`, topicID, committed)
 }
 
@@ -43,7 +43,7 @@ func (s *Store) CountTaken(ctx context.Context, topicID uuid.UUID, committed map
 func (s *Store) AcceptTaken(ctx context.Context, topicID uuid.UUID, committed map[int32]int64) error {
 	return s.noteTaken(ctx, "accept offsets", `
 		INSERT INTO intake AS t (topic_id, partition, first_offset, next_offset, records)
-		SELECT $1, p.partition, p.next_offset, p.next_offset, 0 FROM unnest($2::integer[], $3::bigint[]) AS p (partition, next_offset)
+		SELECT $1, partition, next_offset AS first_offset, next_offset, 0 FROM unnest($2::integer[], $3::bigint[]) AS p (partition, next_offset)
 		ON CONFLICT (topic_id, partition) DO UPDATE SET next_offset = excluded.next_offset, updated_at = now() WHERE t.next_offset < excluded.next_offset`,
 		topicID, committed)
 }

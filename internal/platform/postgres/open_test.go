@@ -47,8 +47,9 @@ func TestOpenWaitsForTheServer(t *testing.T) {
 
 	log := &signalLog{said: make(chan struct{})}
 	opened := make(chan error, 1)
+	delayed := withParam(t, server.String(), "sslmode", "disable")
 	go func() {
-		pool, err := Open(t.Context(), Config{URL: withParam(t, server.String(), "sslmode", "disable"), MaxConns: 1, Wait: time.Minute, Log: slog.New(slog.NewTextHandler(log, nil))})
+		pool, err := Open(t.Context(), Config{URL: delayed, MaxConns: 1, Wait: time.Minute, Log: slog.New(slog.NewTextHandler(log, nil))})
 		if err == nil {
 			pool.Close()
 		}
