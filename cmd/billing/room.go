@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -108,8 +112,28 @@ func lineState(line *hold.Line, instance *fleet.Instance) admin.Health {
 			h.Detail += fmt.Sprintf(" by %s since %s: %s", p.By, p.Since.UTC().Format(time.RFC3339), p.Reason)
 		}
 	}
+	if held == failure.DeadLetterFlood {
+		_, waiting := line.Flood()
+		h.Detail = fmt.Sprintf("too many messages die, for %s: %s; others go on. Mend the cause, or `billing consumption accept`",
+			time.Since(since).Round(time.Second), waitingWords(waiting))
+	}
 	if until := instance.OutUntil(); !until.IsZero() {
 		h.Detail += fmt.Sprintf("; alone, so it has left the consumer groups to the others, for %s more at most", time.Until(until).Round(time.Second))
 	}
 	return h
+}
+
+// waitingWords names the reasons of withheld verdicts, the most frequent first.
+func waitingWords(waiting map[failure.Reason]int) string {
+	if len(waiting) == 0 {
+		return "none waits in this instance"
+	}
+	reasons := slices.SortedFunc(maps.Keys(waiting), func(a, b failure.Reason) int {
+		return cmp.Or(cmp.Compare(waiting[b], waiting[a]), cmp.Compare(a, b))
+	})
+	words := make([]string, len(reasons))
+	for i, r := range reasons {
+		words[i] = fmt.Sprintf("%d wait for %s", waiting[r], r)
+	}
+	return strings.Join(words, ", ")
 }
