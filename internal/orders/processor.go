@@ -127,8 +127,8 @@ func (p *Processor) verdict(e retry.Envelope, age time.Duration) *failure.Error 
 // unaskedError tells that the row could not be read, so that there is no verdict: the message is handed back.
 type unaskedError struct{ error }
 
-// mayBeForgotten reports whether a database that was lost may have sent the record. A time in the future tells that a clock is wrong,
-// and nothing of the record's age.
+// mayBeForgotten reports whether a database that was lost may have sent the record. A time in the future tells that a clock
+// is wrong, and nothing of the record's age.
 func (p *Processor) mayBeForgotten(age time.Duration) bool { return age > p.cfg.Window || age < -clockSkew }
 
 // clockSkew is how far the clocks of machines that are kept right may differ.

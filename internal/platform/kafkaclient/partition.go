@@ -27,7 +27,6 @@ type partition struct {
 	from       kafka.Offset // where it begins; OffsetInvalid: not known yet
 	again      int64        // records below this offset were committed, and our books do not know of them
 	began      int64        // what ConsumerConfig.Careful was told of this; -1: it was not asked
-	again      int64        // records below this offset were committed, and our books do not know of them
 	careful    int64        // records below this offset are suspects: they are handled one at a time
 	suspects   int          // of them unfinished
 	after      []*item      // records behind the suspects, which could run but for them
