@@ -149,7 +149,7 @@ func (l *Line) belated(f *failure.Error, began time.Time) bool {
 // the provider's.
 func (l *Line) watched(r failure.Reason) bool {
 	outage := r.Outage()
-	return outage != "" && !(l.cfg.Policy == failure.Document && outage.Cure() == failure.ByAnswer)
+	return outage != "" && (l.cfg.Policy != failure.Document || outage.Cure() != failure.ByAnswer)
 }
 
 // judge asks the breaker of the outage that the failure may belong to.

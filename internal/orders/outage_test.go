@@ -149,7 +149,7 @@ func (p *plant) Charge(ctx context.Context, r billing.ChargeRequest) (billing.Pr
 		}
 		return billing.ProviderCharge{}, call, err
 	}
-	time.Sleep(20 * time.Millisecond)
+	<-time.After(20 * time.Millisecond)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.charged[r.Reference]++
@@ -173,7 +173,7 @@ func (*plant) Moved(context.Context, uuid.UUID) (billing.Moved, error) { return 
 
 func (p *plant) RecordFate(context.Context, retry.Fate) error { return p.fails(atFate) }
 
-func (p *plant) Park(context.Context, kafkaclient.Record) (uuid.UUID, error) {
+func (*plant) Park(context.Context, kafkaclient.Record) (uuid.UUID, error) {
 	return uuid.Nil, errors.New("nothing here is too large")
 }
 
@@ -201,7 +201,7 @@ func (p *plant) Publish(_ context.Context, r kafkaclient.Record) error {
 // until it has a fate.
 func (p *plant) deliver(m kafkaclient.Message) {
 	p.work.Go(func() {
-		time.Sleep(time.Until(p.ladder.Open(m, time.Now()).NotBefore))
+		<-time.After(time.Until(p.ladder.Open(m, time.Now()).NotBefore))
 		for {
 			err := p.once(&m)
 			if err == nil {
@@ -210,7 +210,7 @@ func (p *plant) deliver(m kafkaclient.Message) {
 			m.Tries++
 			var later interface{ RetryIn() time.Duration }
 			require.ErrorAs(p.t, err, &later)
-			time.Sleep(later.RetryIn())
+			<-time.After(later.RetryIn())
 		}
 	})
 }
@@ -250,7 +250,7 @@ func endure(t *testing.T, every time.Duration, oldBacklog bool, broken func(step
 				Topic: "orders.confirmed", Offset: int64(i), Key: id[:], Timestamp: confirmed,
 				Value: fmt.Appendf(nil, `{"event_id": %q, "order_id": %q, "customer_id": %q, "total_amount": "9.90"}`, id, id, id),
 			})
-			time.Sleep(every)
+			<-time.After(every)
 		}
 		p.work.Wait()
 		for _, n := range p.dead {

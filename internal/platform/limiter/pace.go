@@ -186,7 +186,7 @@ func (p *pace) learn(held time.Duration) {
 }
 
 // complete reports whether a round tells something.
-func (p *pace) complete(r *round, now time.Time) bool {
+func (*pace) complete(r *round, now time.Time) bool {
 	if r.full {
 		return float64(r.settled()) >= heardOf*float64(r.begun)
 	}

@@ -56,12 +56,12 @@ func (m *market) one(t *testing.T) {
 	wait := m.low + time.Duration(m.rnd.Int64N(int64(m.high-m.low)+1))
 	m.mu.Unlock()
 	if no {
-		time.Sleep(min(wait, 2*time.Millisecond) + claim) // a refusal is no work
+		<-time.After(min(wait, 2*time.Millisecond) + claim) // a refusal is no work
 		m.refused.Add(1)
 		m.l.Leave(p, Refused)
 		return
 	}
-	time.Sleep(wait + claim)
+	<-time.After(wait + claim)
 	m.taken.Add(1)
 	m.l.Leave(p, Taken)
 }
@@ -207,14 +207,14 @@ func TestALullIsNoLimit(t *testing.T) {
 		m := newMarket(usual[0], usual[1], some(0.2))
 		for range 300 {
 			m.one(t)
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		require.Equal(t, Limit{Inside: 256}, m.l.Limit())
 
 		m.refuses = some(1)
 		m.run(t, 5*time.Second)
 		require.Equal(t, 1, m.l.Limit().Inside)
-		time.Sleep(restAfter + time.Second)
+		<-time.After(restAfter + time.Second)
 		require.Equal(t, Limit{Inside: 256}, m.l.Limit(), "nobody was refused for long")
 	})
 }

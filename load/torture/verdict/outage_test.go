@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -88,5 +87,5 @@ func TestRefusalsOfEveryone(t *testing.T) {
 	w.Outages[0].From = noon.Add(time.Millisecond)
 	require.Empty(t, problems(w), "it was declined before")
 	w.Outages = []Outage{{From: noon.Add(-time.Second), To: noon.Add(time.Second), Page: true}}
-	require.True(t, strings.Contains(problems(w), "is dead for declined"), problems(w))
+	require.Contains(t, problems(w), "is dead for declined")
 }
