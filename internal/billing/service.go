@@ -207,7 +207,9 @@ func (s *Service) mayBeWorkedOn(c *Claim) bool {
 func inconclusive(err error) *failure.Error {
 	f := failure.Of(err)
 	if f.Fault(failure.Hold) == failure.OfMessage {
-		return failure.New(failure.LookupInconclusive, "look-up: %w", err)
+		after := f.RetryAfter
+		f = failure.New(failure.LookupInconclusive, "look-up: %w", err)
+		f.RetryAfter = after
 	}
 	f.Uncounted = true
 	return f

@@ -71,9 +71,9 @@ func TestAHeldRequestArrivesAfterWeGaveUp(t *testing.T) {
 	require.Equal(t, r.Key.String(), <-arrived)
 }
 
-// A request that stands in our own kernel, since the other side takes nothing, is thrown away with the connection: what was
-// not acknowledged when we gave up is not sent again afterwards.
-func TestWhatTheOtherSideDidNotTakeIsThrownAway(t *testing.T) {
+// A connection on which we gave up is closed with RST, not with FIN: by TCP's rule our kernel then throws away what it has
+// not sent yet.
+func TestAConnectionIsResetWhenWeGiveUp(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
