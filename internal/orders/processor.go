@@ -129,7 +129,9 @@ type unaskedError struct{ error }
 
 // mayBeForgotten reports whether a database that was lost may have sent the record. A time in the future tells that a clock is wrong,
 // and nothing of the record's age.
-func (p *Processor) mayBeForgotten(age time.Duration) bool { return age > p.cfg.Window || age < -clockSkew }
+func (p *Processor) mayBeForgotten(age time.Duration) bool {
+	return age > p.cfg.Window || age < -clockSkew
+}
 
 // clockSkew is how far the clocks of machines that are kept right may differ.
 const clockSkew = time.Minute
