@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,11 +77,13 @@ func TestReconcile(t *testing.T) {
 // it is unknown, and the reconciler closes it (hazard H31).
 func TestTooOldDoesNotForgetMoney(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "BILLING_MAX_AGE=6s", "BILLING_PROVIDER_MAX_PROCESSING=500ms", "BILLING_LEASE=4s", "BILLING_PROVIDER_TIMEOUT=2s")
+	w := newWorld(t, "BILLING_MAX_AGE=7s", "BILLING_PROVIDER_MAX_PROCESSING=500ms", "BILLING_LEASE=4s", "BILLING_PROVIDER_TIMEOUT=2s")
 	i := w.start()
 	o := w.newOrder()
 	w.provider.stick(o, moneyMovesThen(refuses(500, "")))
-	w.produce(o)
+	r := o.record(w.main)
+	r.Timestamp = time.Now().Add(-4 * time.Second) // not too old for the first attempt
+	w.kafka.Produce(r)
 	letter := w.awaitOne(w.dlq, o)
 	require.Equal(t, "too_old", header(letter, "x-error-reason"))
 	require.Equal(t, "unknown", header(letter, "x-error-class"))
