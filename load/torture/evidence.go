@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/billing/pgstore"
-	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/load/rig"
 	"example.com/billing/load/torture/verdict"
 )
