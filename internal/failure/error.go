@@ -13,6 +13,7 @@ type Error struct {
 	Unknown    bool          // money may have moved, in this attempt or in an earlier one of the same order
 	Answered   bool          // the provider took a decision in this very attempt, so it works
 	Final      bool          // nothing that happens by itself will change it: the message's own, whatever the reason
+	Refused    bool          // an answer from 400 to 499; the design document's plain table ends a message with it
 	Uncounted  bool          // it says nothing about this order, which waits: no attempt is counted
 	Verdict    Verdict       // on its way to the dead letters
 	RetryAfter time.Duration // what the dependency asked for; 0 when it did not
@@ -44,7 +45,7 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Fault(p Policy) Fault {
 	fault := p.Fault(e.Reason)
 	switch {
-	case e.Final:
+	case e.Final, e.Refused && p == Document:
 		return OfMessage
 	case e.Uncounted && fault == OfDependency && p == Hold: // the document's plain table counts each of them
 		return OfMoment

@@ -63,6 +63,10 @@ func TestFaultOfAFinalFailure(t *testing.T) {
 		f := New(r.reason, "x")
 		require.Equal(t, r.hold, f.Fault(Hold), r.text)
 		require.Equal(t, r.document, f.Fault(Document), r.text)
+		f.Refused = true
+		require.Equal(t, r.hold, f.Fault(Hold), r.text)
+		require.Equal(t, OfMessage, f.Fault(Document), "every 4xx ends in the dead letters there")
+		f.Refused = false
 		f.Uncounted = true
 		require.NotEqual(t, OfDependency, f.Fault(Hold), "it waits, whatever the reason")
 		require.Equal(t, r.document, f.Fault(Document), r.text)

@@ -49,10 +49,11 @@ func (a answer) refusal(p problem, now time.Time) *failure.Error {
 		return a.broken
 	}
 	said := strings.TrimSpace(fmt.Sprintf("%d %s %s", a.status, p.Code, p.Title))
-	if final && !p.Contract {
-		return failure.New(failure.ProviderBadAnswer, "the provider answered %s, and no problem+json with a code: nothing is decided by that", said)
-	}
 	f := failure.New(reason, "the provider answered %s", said)
+	if final && !p.Contract {
+		f = failure.New(failure.ProviderBadAnswer, "the provider answered %s, and no problem+json with a code: nothing is decided by that", said)
+	}
+	f.Refused = a.status/100 == 4
 	if heedsRetryAfter(a.status) {
 		f.RetryAfter = retryAfter(a.header.Get("Retry-After"), now)
 	}

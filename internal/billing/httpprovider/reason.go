@@ -23,7 +23,7 @@ func reasonOf(status int, code string) failure.Reason {
 	switch status {
 	case 402:
 		return failure.Declined
-	case 400, 406, 413, 415:
+	case 400, 413, 415:
 		return failure.ProviderBadRequest
 	case 401, 403, 407:
 		return failure.ProviderUnauthorized
@@ -44,11 +44,9 @@ func reasonOf(status int, code string) failure.Reason {
 	switch status / 100 {
 	case 3:
 		return failure.ProviderMisaddressed
-	case 4:
-		return failure.ProviderRejected
 	case 5:
 		return failure.Provider5xx
-	default: // 101, 202 "pending", 204, 600: no word of the contract
+	default: // 101, 202 "pending", 204, 418, 600: no word of the contract, so it is nobody's own fault
 		return failure.ProviderBadAnswer
 	}
 }
