@@ -275,11 +275,21 @@ func (s *Service) failed(c *Claim, err error) (Settlement, error) {
 		return s.refusal(c, Declined, f)
 	case errors.Is(err, ErrContradiction), f.Reason == failure.KeyReused:
 		return s.contradiction(c, f)
-	case refused && !c.Unknown:
+	case refused && c.Unknown:
+		f = unproven(f)
+	case refused:
 		return s.refusal(c, Rejected, f)
 	}
-	f.Unknown = c.Unknown || f.Unknown && !refused
+	f.Unknown = c.Unknown || f.Unknown
 	return open(f), f
+}
+
+// unproven is a refusal of an order whose earlier request may have been charged. It proves nothing about that one, and an
+// order must not end with what an outage that refuses everyone says of it (torture, seed 50033).
+func unproven(f *failure.Error) *failure.Error {
+	u := failure.New(failure.ProviderBadAnswer, "%s; an earlier request of the order may have been charged, which this does not tell", f.Detail)
+	u.Refused = f.Refused
+	return u
 }
 
 // open leaves the order to be tried again.

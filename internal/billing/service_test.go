@@ -367,7 +367,10 @@ func TestARefusalInAFloodLeavesTheOrderOpen(t *testing.T) {
 			require.Equal(t, []Settlement{{
 				State: openState(moved), Unknown: moved, Sent: true, Reason: got.Reason, Attempt: d.settled[0].Attempt,
 			}}, d.settled, got.Reason)
-			if !unsure || got.Reason == failure.Declined || got.Reason.Money() == failure.MayHaveMoved { // else it is no verdict
+			r := failure.Of(refusal).Reason
+			if unsure && (r == failure.ProviderBadRequest || r == failure.ProviderRejected) {
+				require.Equal(t, failure.ProviderBadAnswer, got.Reason, "it proves nothing about the earlier request")
+			} else {
 				require.Equal(t, failure.Withheld, got.Verdict, got.Reason)
 			}
 			require.Equal(t, moved, got.Unknown)

@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"math"
 	"time"
 
 	"example.com/billing/internal/failure"
@@ -14,13 +15,14 @@ import (
 // the flood is over, when a person lets its reason go, and one of them every probeEvery.
 type flood struct {
 	count int     // verdicts in a minute that are too many, if
-	ratio float64 // they are at least this share of all messages; count 0: off
+	ratio float64 // they are this share of the messages around them; count 0: off
 
 	now     time.Time // the flood's own time
 	ticked  time.Time // when it was last moved on
 	stopped bool      // the line is held or paused: nothing is handled, so that time proves nothing
 
-	buckets  [6]bucket
+	recent   []outcome // the last count/ratio messages, a ring
+	next     int       // in it
 	lastOver time.Time // when there were last too many; zero: never
 	waiting  map[string]withheld
 	accepted map[failure.Reason]int // verdicts that a person has let go
@@ -35,18 +37,18 @@ type withheld struct {
 	seen   time.Time // when its message last asked; one that asks no more went with its partition
 }
 
-// bucket counts the messages of ten seconds.
-type bucket struct {
-	second     int64 // start, in seconds of the flood's time
-	died, good int
+// outcome is how a message was handled for the first time.
+type outcome struct {
+	at  time.Time
+	bad bool // it died, or would have
 }
 
 const (
-	longestTick   = 10 * time.Second // a process that was frozen for an hour has not seen an hour without dead letters
-	bucketSeconds = 10
-	floodLasts    = time.Minute // after there were last too many
-	probeEvery    = 500 * time.Millisecond
-	waitingTTL    = 30 * time.Second
+	longestTick = 10 * time.Second // a process that was frozen for an hour has not seen an hour without dead letters
+	countedFor  = time.Minute
+	floodLasts  = time.Minute // after there were last too many
+	probeEvery  = 500 * time.Millisecond
+	waitingTTL  = 30 * time.Second
 )
 
 // tick moves the flood's own time on.
@@ -57,15 +59,19 @@ func (f *flood) tick(now time.Time) {
 	f.ticked = now
 }
 
-// verdict reports whether the message may die now.
+// verdict reports whether the message may die now. There are too many when count of the last count/ratio messages died
+// within a minute. Not of all messages of a minute: at 2,000 good ones a second an outage that refuses everyone would be
+// noticed after a minute, and 60,000 dead letters.
 func (f *flood) verdict(record string, r failure.Reason) bool {
 	if f.count == 0 {
 		return true
 	}
 	f.forgetGone()
+	if _, waited := f.waiting[record]; !waited {
+		f.note(true)
+	}
 	delete(f.waiting, record)
-	died, good := f.lastMinute()
-	if bad := died + len(f.waiting) + 1; f.tooMany(bad, good) {
+	if bad, _ := f.lastMinute(); bad >= f.count {
 		f.lastOver = f.now
 	}
 	if f.on() && f.accepted[r] == 0 {
@@ -75,21 +81,29 @@ func (f *flood) verdict(record string, r failure.Reason) bool {
 	if f.accepted[r] > 0 {
 		f.accepted[r]--
 	}
-	f.bucket().died++
 	return true
-}
-
-func (f *flood) tooMany(bad, good int) bool {
-	return bad >= f.count && float64(bad) >= f.ratio*float64(bad+good)
 }
 
 // good counts a message that was charged. When its verdict was withheld before, the cause is gone.
 func (f *flood) good(record string) {
+	if f.count == 0 {
+		return
+	}
 	if _, waited := f.waiting[record]; waited {
 		delete(f.waiting, record)
 		f.cured = f.now
 	}
-	f.bucket().good++
+	f.note(false)
+}
+
+// note remembers an outcome in the place of the oldest one.
+func (f *flood) note(bad bool) {
+	if size := int(math.Ceil(float64(f.count) / f.ratio)); len(f.recent) < size {
+		f.recent = append(f.recent, outcome{f.now, bad})
+		return
+	}
+	f.recent[f.next] = outcome{f.now, bad}
+	f.next = (f.next + 1) % len(f.recent)
 }
 
 // mayTry reports whether a message may be handled: any one, unless its verdict waits.
@@ -112,7 +126,7 @@ func (f *flood) on() bool {
 	if f.count == 0 || f.lastOver.IsZero() {
 		return false
 	}
-	if _, good := f.lastMinute(); f.tooMany(len(f.waiting), good) {
+	if _, good := f.lastMinute(); len(f.waiting) >= f.count && float64(len(f.waiting)) >= f.ratio*float64(len(f.waiting)+good) {
 		f.lastOver = f.now
 	}
 	return f.now.Sub(f.lastOver) < floodLasts
@@ -142,21 +156,16 @@ func (f *flood) forgetGone() {
 	}
 }
 
-func (f *flood) bucket() *bucket {
-	start := f.now.Unix() - f.now.Unix()%bucketSeconds
-	b := &f.buckets[(start/bucketSeconds)%int64(len(f.buckets))]
-	if b.second != start {
-		*b = bucket{second: start}
-	}
-	return b
-}
-
-func (f *flood) lastMinute() (died, good int) {
-	oldest := f.now.Unix() - f.now.Unix()%bucketSeconds - bucketSeconds*int64(len(f.buckets)-1)
-	for _, b := range f.buckets {
-		if b.second >= oldest {
-			died, good = died+b.died, good+b.good
+// lastMinute counts the latest outcomes that are not older than a minute.
+func (f *flood) lastMinute() (bad, good int) {
+	for _, o := range f.recent {
+		switch {
+		case f.now.Sub(o.at) >= countedFor:
+		case o.bad:
+			bad++
+		default:
+			good++
 		}
 	}
-	return died, good
+	return bad, good
 }

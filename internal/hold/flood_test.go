@@ -134,6 +134,21 @@ func TestAHoldStopsTheFloodsTime(t *testing.T) {
 	}
 }
 
+// Thousands of good orders came before: the outage is noticed by those that are refused now, not by their share of a minute.
+func TestAFloodIsNoticedAtAnyRate(t *testing.T) { // H26
+	l, _ := floodLine(failure.Hold)
+	for i := range 10_000 {
+		charge(l, fmt.Sprint("good", i))
+	}
+	died := 0
+	for i := range 1000 {
+		if dies(l, fmt.Sprint(i), failure.ProviderBadRequest) {
+			died++
+		}
+	}
+	require.Equal(t, 9, died)
+}
+
 func TestWhatIsNoFlood(t *testing.T) {
 	t.Run("as many good ones", func(t *testing.T) {
 		l, _ := floodLine(failure.Hold)

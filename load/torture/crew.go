@@ -43,12 +43,15 @@ func (s *stage) addInstance(in rig.Installation, name string) error {
 	return nil
 }
 
+// all are the instances, the guest first.
+func (s *stage) all() []*instance { return append([]*instance{s.guest}, s.crew...) }
+
 // raise starts the instances, waits until they have shared the partitions out, and weighs them. A rebalance later than that
 // has a fault as its cause.
 func (s *stage) raise(ctx context.Context) error {
 	keep, cancel := context.WithCancel(ctx)
 	s.stopKeeping = cancel
-	for _, i := range append([]*instance{s.guest}, s.crew...) {
+	for _, i := range s.all() {
 		s.keeping.Go(func() { i.keep(keep) })
 	}
 	for _, i := range s.crew {

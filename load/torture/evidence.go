@@ -15,11 +15,21 @@ import (
 	"example.com/billing/load/torture/verdict"
 )
 
+// starts counts the processes of the service so far. Each begins to count dead letters anew, unless there is a flood.
+func (s *stage) starts() (n int) {
+	for _, i := range s.all() {
+		i.mu.Lock()
+		n += i.starts
+		i.mu.Unlock()
+	}
+	return n
+}
+
 // gather collects the evidence of a round at rest.
 func (s *stage) gather(ctx context.Context, events []loadgen.Event, commits []verdict.Commit, began time.Time) (c verdict.Case, err error) {
 	c = verdict.Case{
 		Events: append(events, s.flooded...), Committed: commits, Accounts: s.accounts(), Requests: s.provider.Requests(), Redelivery: time.Now(),
-		Outages: s.outages, SetBack: s.plan.has("setback"), FloodAllowed: floodCount * (s.plan.instances + 1),
+		Outages: s.outages, SetBack: s.plan.has("setback"), FloodAllowed: floodCount * s.starts(),
 	}
 	for _, f := range s.plan.faults {
 		if at := began.Add(f.at); f.redelivers() && at.Before(c.Redelivery) {

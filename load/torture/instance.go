@@ -25,6 +25,7 @@ type instance struct {
 	p       *rig.Process
 	changed chan struct{} // a token when wanted changed
 	ending  bool          // the process is ended by us
+	starts  int           // processes so far
 
 	atStart weight // of the first process, before any order
 }
@@ -77,6 +78,7 @@ func (i *instance) launch() (*rig.Process, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.p = p
+	i.starts++
 	i.times.note("%s starts, pid %d", i.Name, p.PID())
 	return p, nil
 }

@@ -98,7 +98,7 @@ func (s *stage) judge(ctx context.Context, events []loadgen.Event, commits []ver
 // stopAll stops the instances, in a world where nothing is broken, and sees that nothing of them is left.
 func (s *stage) stopAll(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, i := range append([]*instance{s.guest}, s.crew...) {
+	for _, i := range s.all() {
 		all.Go(func() {
 			i.want(false)
 			i.stop(true)

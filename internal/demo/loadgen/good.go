@@ -95,7 +95,8 @@ func (g *Generator) conflict() Event {
 	e := g.latest[g.rnd.IntN(len(g.latest))]
 	other := g.plain()
 	other.id = e.OrderID
-	e.Kind, e.Want = "conflict", Want{Outcome: Dead, Reason: failure.OrderConflict}
-	e.Record = g.record(e.Record.Key, other.value())
+	charged := g.charged("conflict", other, other.value()) // should it be the first that is claimed
+	e.Kind, e.Want = charged.Kind, Want{Outcome: Dead, Reason: failure.OrderConflict, Amount: charged.Want.Amount}
+	e.Record = g.record(e.Record.Key, charged.Record.Value)
 	return e
 }

@@ -25,7 +25,7 @@ type partition struct {
 	odd        int // of them: they take no place in the window
 	bytes      int64
 	from       kafka.Offset // where it begins; OffsetInvalid: not known yet
-	again      int64        // records below this offset were committed, and our books do not know of them
+	again      int64        // records below this offset may have been handled, and our books do not know of them
 	began      int64        // what ConsumerConfig.Careful was told of this; -1: it was not asked
 	careful    int64        // records below this offset are suspects: they are handled one at a time
 	suspects   int          // of them unfinished

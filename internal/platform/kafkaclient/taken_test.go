@@ -53,7 +53,8 @@ func TestReadingBeginsWhereTheBooksEnd(t *testing.T) {
 			require.NoError(t, stop())
 			count.exactly(t, row.from, 100)
 			for offset, a := range again {
-				require.Equal(t, offset < 60, a, "offset %d", offset)
+				known := row.from == 60 || offset >= 60+512 // the window: what was under way behind the committed offset is forgotten, too
+				require.Equal(t, !known, a, "offset %d", offset)
 			}
 			require.Equal(t, int64(100), f.committed(t))
 		})
