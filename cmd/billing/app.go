@@ -27,11 +27,13 @@ import (
 	"example.com/billing/migrations"
 )
 
+// databaseWait is how long a start waits for PostgreSQL, as one does in which everything starts at once.
+const databaseWait = time.Minute
+
 // serveOptions are what the demo sets otherwise.
 type serveOptions struct {
-	allowDemoToken bool
-	metrics        *telemetry.Metrics // nil: its own
-	ready          func(addr string)  // told the address of the HTTP server once consumers run
+	metrics *telemetry.Metrics // nil: its own
+	ready   func(addr string)  // told the address of the HTTP server once consumers run
 }
 
 // serve wires the service in one straight line and runs it until ctx is done. What is opened first is closed last.
@@ -48,12 +50,12 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background, life := errgroup.WithContext(life)
 
 	// What must be there, and as it was.
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseMaxConns})
+	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseMaxConns, Wait: databaseWait, Log: log})
 	if err != nil {
 		return err
 	}
 	stop.add("database", func(context.Context) error { pool.Close(); return nil })
-	if err := postgres.CheckSchema(ctx, pool, migrations.Files); err != nil {
+	if err := postgres.CheckSchema(ctx, pool, migrations.Files, log); err != nil {
 		return err
 	}
 	reader, topics, err := openTopics(ctx, cfg, ladder, log)
@@ -72,10 +74,13 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	if err := store.Pin(ctx, pgstore.Installation{Environment: cfg.Environment, Account: cfg.ProviderAccount, Group: cfg.Group}); err != nil {
+	if err := refuseBlank(ctx, cfg, ladder, reader.Admin, store); err != nil {
 		return err
 	}
-	if err := store.KnowTopics(ctx, topics.incarnations(ladder)); err != nil {
+	if err := install(ctx, cfg, ladder, reader, store, topics, log); err != nil {
+		return err
+	}
+	if err := eachGroup(ctx, cfg, ladder, reader.Admin, topics, store.CountTaken); err != nil {
 		return err
 	}
 	provider, err := httpprovider.New(httpprovider.Config{
@@ -113,13 +118,13 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	})
 	opener := &proof.Opener{Ladder: ladder, Books: books, Router: router, Clock: clock, Log: log}
 	processor := orders.NewProcessor(orders.ProcessorConfig{
-		Opener: opener, Charger: charging, Router: router, Currency: cfg.Currency, TopicID: topics.id,
+		Opener: opener, Charger: charging, Ledger: store, Router: router, Currency: cfg.Currency, TopicID: topics.id,
 		MaxAge: time.Duration(cfg.MaxAge), Window: cfg.ProviderKeyTTL - cfg.KeyMargin, Clock: clock,
 	})
 
 	// What arrives: the main topic and the tiers, each with a consumer of its own.
 	guard := orders.NewPoison(orders.PoisonConfig{Store: store, Next: processor.Process, Opener: opener, Router: router, Window: int64(window(cfg))})
-	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, router.Admit(guard.Handle)), log)
+	crew, err := newCrew(cfg, ladder, line, store, topics, guard, metrics, observeHandler(metrics, ladder, log, router.Admit(guard.Handle)), log)
 	if err != nil {
 		return err
 	}
@@ -138,7 +143,9 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err != nil {
 		return err
 	}
-	person, err := newRoom(cfg, ladder, opt, roomDeps{pool, producer, reader, line, instance, metrics, log})
+	left := &leftWatch{leftBehind: leftBehind{reader, store, ladder, cfg.Group}, log: log}
+	left.register(metrics)
+	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, crew, instance, charging.Limit, left, metrics, log})
 	if err != nil {
 		return err
 	}
@@ -148,6 +155,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	}
 	sources := gaugeSources{ladder, crew, instance, reader, relay, person.list, store, log}
 	gauges := registerGauges(metrics, sources)
+	registerLimit(metrics, charging.Limit)
 	balances := func(ctx context.Context) (map[int32]pgstore.Balance, error) {
 		return store.Balances(ctx, topics.id(ladder.Main()))
 	}
@@ -163,6 +171,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background.Go(func() error { return conserved.run(life) })
 	background.Go(func() error { return instance.Run(life) })
 	background.Go(func() error { return topics.watch(life, reader, ladder, log) })
+	background.Go(func() error { return left.run(life) })
 	stop.add("store, relay, dead letters and HTTP", func(context.Context) error {
 		endLife()
 		if ended := background.Wait(); !errors.Is(err, ended) { // else it is why the service stops, and said already
@@ -171,7 +180,8 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		return nil
 	})
 
-	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(), "fault_policy", policy)
+	log.Info("billing serves", "version", version, "topic", ladder.Main(), "group", cfg.Group, "concurrency", cfg.Concurrency, "http", person.server.Addr(),
+		"private", person.server.PrivateAddr(), "fault_policy", policy)
 	if opt.ready != nil {
 		opt.ready(person.server.Addr())
 	}

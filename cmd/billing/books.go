@@ -22,7 +22,7 @@ type books struct {
 }
 
 func (b books) RecordFate(ctx context.Context, f retry.Fate) error {
-	return b.store.RecordFate(ctx, pgstore.Fate{Origin: b.origin(f.Topic, f.Partition, f.Offset), OrderID: f.Order, Kind: f.Kind, Reason: f.Reason})
+	return b.store.RecordFate(ctx, pgstore.Fate{Origin: b.origin(f.Topic, f.Partition, f.Offset), OrderID: f.Order, Kind: f.Kind, Reason: f.Reason, Step: f.Step})
 }
 
 func (b books) Park(ctx context.Context, r kafkaclient.Record) (uuid.UUID, error) {

@@ -2,17 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
+	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/retry"
 )
 
-// openTopics refuses to start without the topics: it names them and the command that mends it.
+// openTopics refuses to start without the topics, or with one that would lose orders: it names them and what mends it.
 func openTopics(ctx context.Context, cfg Config, l retry.Ladder, log *slog.Logger) (*kafkaclient.Reader, topicIDs, error) {
 	ctx, cancel := context.WithTimeout(ctx, topicsDeadline)
 	defer cancel()
@@ -20,25 +21,75 @@ func openTopics(ctx context.Context, cfg Config, l retry.Ladder, log *slog.Logge
 	if err != nil {
 		return nil, nil, err
 	}
-	existing, err := findTopics(ctx, reader.Admin, append(l.Topics(), resultTopic), knownWithin)
+	ids, err := describeTopics(ctx, cfg, reader.Admin, l, log)
 	if err != nil {
 		reader.Close()
 		return nil, nil, err
 	}
-	if brokers, err := reader.Brokers(ctx); err == nil {
-		for _, d := range kafkaclient.NewPlan(wantedTopics(l, 0, existing), existing, brokers).Differ {
+	return reader, ids, nil
+}
+
+func describeTopics(ctx context.Context, cfg Config, admin *kafkaclient.Admin, l retry.Ladder, log *slog.Logger) (topicIDs, error) {
+	existing, err := findTopics(ctx, admin, append(l.Topics(), resultTopic), knownWithin)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseLossyTopics(l, cfg.LongestOutage, existing); err != nil {
+		return nil, err
+	}
+	if cluster, err := admin.Cluster(ctx); err == nil {
+		for _, d := range kafkaclient.NewPlan(wantedTopics(l, cfg.LongestOutage, 0, existing), existing, cluster.Brokers).Differ {
 			log.Warn("topic is not as wanted, see `billing topics plan`", "topic", d)
 		}
-	}
-	if err := refuseLeftTiers(ctx, reader.Admin, cfg.Group, l); err != nil {
-		reader.Close()
-		return nil, nil, err
 	}
 	ids := topicIDs{}
 	for name, t := range existing {
 		ids[name] = t.ID
 	}
-	return reader, ids, nil
+	return ids, nil
+}
+
+// refuseLossyTopics: a topic that deletes records before their time loses orders, and no fault would ever show (hazard H29).
+func refuseLossyTopics(l retry.Ladder, outage time.Duration, existing map[string]kafkaclient.Topic) error {
+	var problems []error
+	for _, name := range l.Topics() {
+		if policy := existing[name].Config["cleanup.policy"]; strings.Contains(policy, "compact") {
+			problems = append(problems, fmt.Errorf("topic %s has cleanup.policy=%s, which removes orders that nobody has handled: set it to delete", name, policy))
+		}
+	}
+	for _, t := range l.Tiers() {
+		ms, err := existing[t.Topic].ConfigInt("retention.ms")
+		if err == nil && ms >= 0 && ms < t.Delay.Milliseconds() {
+			problems = append(problems, fmt.Errorf("topic %s has retention.ms=%d, which is shorter than its delay of %s: orders would be deleted before they are due; set it to %d at least, the delay and BILLING_LONGEST_OUTAGE",
+				t.Topic, ms, t.Delay, (t.Delay+outage).Milliseconds()))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// install refuses a database of another installation (hazards H6, H7, H30), topics that were created again (H11), and topics
+// with orders that nobody would read any more (H28). It writes down what is new once nothing is refused.
+func install(ctx context.Context, cfg Config, l retry.Ladder, reader *kafkaclient.Reader, store *pgstore.Store, ids topicIDs, log *slog.Logger) error {
+	cluster, err := reader.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	here := cfg.installation()
+	here.Cluster = cluster.ID
+	if err := store.CheckPin(ctx, here); err != nil {
+		return err
+	}
+	if err := (leftBehind{reader, store, l, cfg.Group}).refuse(ctx, log); err != nil {
+		return err
+	}
+	here.Topic = cfg.Topic
+	if err := store.Pin(ctx, here); err != nil {
+		return err
+	}
+	if err := store.KnowTopics(ctx, ids.known(l, cfg.Group)); err != nil {
+		return err
+	}
+	return ids.addKnown(ctx, store)
 }
 
 // knownWithin is how long a topic that was created a moment ago may be unknown to a broker.
@@ -64,28 +115,6 @@ func findTopics(ctx context.Context, admin *kafkaclient.Admin, names []string, w
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-}
-
-// refuseLeftTiers looks for retry topics of other delays that still hold orders: nobody would read them (hazard H7).
-func refuseLeftTiers(ctx context.Context, admin *kafkaclient.Admin, group string, l retry.Ladder) error {
-	all, err := admin.Names(ctx)
-	if err != nil {
-		return err
-	}
-	for _, name := range all {
-		suffix, isTier := strings.CutPrefix(name, l.Main()+".retry-")
-		if !isTier || slices.Contains(l.Topics(), name) {
-			continue
-		}
-		waiting, err := lag(ctx, admin, group+"-retry-"+suffix, name)
-		if err != nil {
-			return err
-		}
-		if waiting > 0 {
-			return fmt.Errorf("%d orders wait in %s, which BILLING_RETRY_DELAYS does not name any more: add %s to it until they are through", waiting, name, suffix)
-		}
-	}
-	return nil
 }
 
 // lag is the number of records that the group has not finished in a topic.

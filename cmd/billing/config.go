@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"strings"
@@ -14,53 +15,58 @@ import (
 )
 
 // prefix of every setting's variable.
-const prefix = "BILLING"
+const prefix = "BILLING_"
 
-// Config are the settings, all from the environment. The tags are the table of docs/configuration: `file` settings may be
-// given as the path of a file in …_FILE, `secret` ones are masked wherever they are shown.
+// Config are the settings, all from the environment. The tags are what `billing config` prints: `file` settings may be
+// given as the path of a file in …_FILE, `secret` ones are masked wherever they are shown. Each tag has the whole name of
+// its variable: envconfig would also take the name without a prefix, and a stray CURRENCY would change what is charged.
 type Config struct {
-	KafkaBrokers          string `envconfig:"KAFKA_BROKERS" example:"localhost:9092" doc:"host:port, comma-separated"`
-	KafkaSecurityProtocol string `envconfig:"KAFKA_SECURITY_PROTOCOL" default:"PLAINTEXT" example:"SASL_SSL" doc:"PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"`
-	KafkaSASLMechanism    string `envconfig:"KAFKA_SASL_MECHANISM" example:"SCRAM-SHA-512" doc:"PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"`
-	KafkaSASLUsername     string `envconfig:"KAFKA_SASL_USERNAME" example:"billing" doc:"account at the brokers"`
-	KafkaSASLPassword     string `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" file:"true" example:"…" doc:"its password"`
-	KafkaSSLCA            string `envconfig:"KAFKA_SSL_CA" example:"/etc/ssl/kafka-ca.pem" doc:"certificate to trust, a path or the PEM itself"`
-	KafkaExtra            string `envconfig:"KAFKA_EXTRA" example:"group.instance.id=billing-0" doc:"key=value,… for the client; refused where it would break a promise"`
+	KafkaBrokers          string `envconfig:"BILLING_KAFKA_BROKERS" example:"localhost:9092" doc:"host:port, comma-separated"`
+	KafkaSecurityProtocol string `envconfig:"BILLING_KAFKA_SECURITY_PROTOCOL" default:"PLAINTEXT" example:"SASL_SSL" doc:"PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"`
+	KafkaSASLMechanism    string `envconfig:"BILLING_KAFKA_SASL_MECHANISM" example:"SCRAM-SHA-512" doc:"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"`
+	KafkaSASLUsername     string `envconfig:"BILLING_KAFKA_SASL_USERNAME" example:"billing" doc:"account at the brokers"`
+	KafkaSASLPassword     string `envconfig:"BILLING_KAFKA_SASL_PASSWORD" secret:"true" file:"true" example:"…" doc:"its password"`
+	KafkaSSLCA            string `envconfig:"BILLING_KAFKA_SSL_CA" example:"/etc/ssl/kafka-ca.pem" doc:"certificate to trust, a path or the PEM itself"`
+	KafkaExtra            string `envconfig:"BILLING_KAFKA_EXTRA" example:"group.instance.id=billing-0" doc:"key=value,… for the client; refused where it would break a promise"`
 
-	Topic       string          `envconfig:"TOPIC" default:"orders.confirmed" example:"orders.confirmed" doc:"main topic; retry and dead-letter topics follow from it"`
-	Group       string          `envconfig:"GROUP" default:"billing-order-confirmed" example:"billing-order-confirmed" doc:"consumer group; the retry groups add -retry-5s, …"`
-	RetryDelays []time.Duration `envconfig:"RETRY_DELAYS" default:"5s,30s,5m" example:"5s,30s,5m" doc:"ascending; they name the retry topics"`
-	Concurrency int             `envconfig:"CONCURRENCY" default:"256" example:"256" doc:"charges in flight, per instance"`
+	Topic         string          `envconfig:"BILLING_TOPIC" default:"orders.confirmed" example:"orders.confirmed" doc:"main topic; retry and dead-letter topics follow from it"`
+	Group         string          `envconfig:"BILLING_GROUP" default:"billing-order-confirmed" example:"billing-order-confirmed" doc:"consumer group; the retry groups add -retry-5s, …"`
+	RetryDelays   []time.Duration `envconfig:"BILLING_RETRY_DELAYS" default:"5s,30s,5m" example:"5s,30s,5m" doc:"ascending; they name the retry topics"`
+	LongestOutage time.Duration   `envconfig:"BILLING_LONGEST_OUTAGE" default:"72h" example:"72h" doc:"topics keep records for so long beyond the delay"`
+	Concurrency   int             `envconfig:"BILLING_CONCURRENCY" default:"256" example:"256" doc:"charges in flight, per instance"`
 
-	DatabaseURL      string `envconfig:"DATABASE_URL" secret:"true" file:"true" example:"postgres://billing:…@localhost:5432/billing" doc:"Postgres"`
-	DatabaseMaxConns int    `envconfig:"DATABASE_MAX_CONNS" default:"8" example:"8" doc:"connections, per instance"`
+	DatabaseURL      string `envconfig:"BILLING_DATABASE_URL" secret:"true" file:"true" example:"postgres://billing:…@localhost:5432/billing" doc:"Postgres"`
+	DatabaseMaxConns int    `envconfig:"BILLING_DATABASE_MAX_CONNS" default:"8" example:"8" doc:"connections, per instance"`
 
-	ProviderURL           string        `envconfig:"PROVIDER_URL" file:"true" example:"https://billing.example.com" doc:"base URL of the billing provider"`
-	ProviderToken         string        `envconfig:"PROVIDER_TOKEN" secret:"true" file:"true" example:"…" doc:"bearer token"`
-	ProviderTimeout       time.Duration `envconfig:"PROVIDER_TIMEOUT" default:"10s" example:"10s" doc:"one request"`
-	ProviderKeyTTL        time.Duration `envconfig:"PROVIDER_KEY_TTL" default:"24h" example:"24h" doc:"how long the provider remembers an idempotency key"`
-	ProviderAccount       string        `envconfig:"PROVIDER_ACCOUNT" default:"default" example:"default" doc:"pinned in the database"`
-	ProviderMaxProcessing time.Duration `envconfig:"PROVIDER_MAX_PROCESSING" default:"60s" example:"60s" doc:"how late after a request a charge may still appear"`
-	Environment           string        `envconfig:"ENVIRONMENT" default:"default" example:"production" doc:"pinned in the database"`
-	Currency              string        `envconfig:"CURRENCY" default:"EUR" example:"EUR" doc:"for events without currency"`
+	ProviderURL           string        `envconfig:"BILLING_PROVIDER_URL" file:"true" example:"https://billing.example.com" doc:"base URL of the billing provider"`
+	ProviderToken         string        `envconfig:"BILLING_PROVIDER_TOKEN" secret:"true" file:"true" example:"…" doc:"bearer token"`
+	ProviderTimeout       time.Duration `envconfig:"BILLING_PROVIDER_TIMEOUT" default:"10s" example:"10s" doc:"one request"`
+	ProviderKeyTTL        time.Duration `envconfig:"BILLING_PROVIDER_KEY_TTL" default:"24h" example:"24h" doc:"how long the provider remembers an idempotency key"`
+	ProviderAccount       string        `envconfig:"BILLING_PROVIDER_ACCOUNT" default:"default" example:"default" doc:"pinned in the database"`
+	ProviderMaxProcessing time.Duration `envconfig:"BILLING_PROVIDER_MAX_PROCESSING" default:"60s" example:"60s" doc:"how late after a request a charge may still appear"`
+	Environment           string        `envconfig:"BILLING_ENVIRONMENT" default:"default" example:"production" doc:"pinned in the database"`
+	Currency              string        `envconfig:"BILLING_CURRENCY" default:"EUR" example:"EUR" doc:"for events without currency"`
 
-	FaultPolicy string           `envconfig:"FAULT_POLICY" default:"hold" example:"hold" doc:"hold: systemic faults hold the line; document: every 4xx to the DLQ, every 5xx and timeout to a tier"`
-	Lease       time.Duration    `envconfig:"LEASE" default:"15s" example:"15s" doc:"how long a claim may work on an order"`
-	KeyMargin   time.Duration    `envconfig:"KEY_MARGIN" default:"4h" example:"4h" doc:"a key is not sent again this long before its lifetime ends"`
-	MaxAge      optionalDuration `envconfig:"MAX_AGE" default:"off" example:"72h" doc:"orders older than this are not charged any more; off: all are"`
-	LeaveAfter  time.Duration    `envconfig:"LEAVE_AFTER" default:"2m" example:"2m" doc:"an instance that is held for so long while another one works leaves the consumer groups to it"`
-	StopTimeout time.Duration    `envconfig:"STOP_TIMEOUT" default:"10s" example:"10s" doc:"a stop takes no longer"`
+	FaultPolicy string           `envconfig:"BILLING_FAULT_POLICY" default:"hold" example:"hold" doc:"hold: systemic faults hold the line; document: every 4xx to the DLQ, every 5xx and timeout to a tier"`
+	Lease       time.Duration    `envconfig:"BILLING_LEASE" default:"15s" example:"15s" doc:"how long a claim may work on an order"`
+	KeyMargin   time.Duration    `envconfig:"BILLING_KEY_MARGIN" default:"4h" example:"4h" doc:"a key is not sent again this long before its lifetime ends"`
+	MaxAge      optionalDuration `envconfig:"BILLING_MAX_AGE" default:"off" example:"72h" doc:"orders older than this are not charged any more; off: all are"`
+	LeaveAfter  time.Duration    `envconfig:"BILLING_LEAVE_AFTER" default:"2m" example:"2m" doc:"an instance that is held for so long while another one works leaves the consumer groups to it"`
+	StopTimeout time.Duration    `envconfig:"BILLING_STOP_TIMEOUT" default:"10s" example:"10s" doc:"a stop takes no longer"`
 
-	ReplayTargets []string `envconfig:"REPLAY_TARGETS" example:"orders.confirmed.retry-5s,orders.confirmed" doc:"topics that dead letters may be replayed to; default: first tier, main topic"`
-	ReplayCeiling int      `envconfig:"REPLAY_CEILING" default:"5" example:"5" doc:"replays of one message"`
+	ReplayTargets []string `envconfig:"BILLING_REPLAY_TARGETS" example:"orders.confirmed.retry-5s,orders.confirmed" doc:"topics that dead letters may be replayed to; default: first tier, main topic"`
+	ReplayCeiling int      `envconfig:"BILLING_REPLAY_CEILING" default:"5" example:"5" doc:"replays of one message"`
 
-	FloodRatio float64 `envconfig:"FLOOD_RATIO" default:"0.5" example:"0.5" doc:"share of messages that may die in a minute before the line is held"`
-	FloodCount int     `envconfig:"FLOOD_COUNT" default:"50" example:"50" doc:"and the number of them that is too many; 0: off"`
+	FloodRatio float64 `envconfig:"BILLING_FLOOD_RATIO" default:"0.5" example:"0.5" doc:"share of messages that may die in a minute before the line is held"`
+	FloodCount int     `envconfig:"BILLING_FLOOD_COUNT" default:"50" example:"50" doc:"and the number of them that is too many; 0: off"`
 
-	HTTPAddr    string `envconfig:"HTTP_ADDR" default:":8080" example:":8080" doc:"health, metrics, admin"`
-	AdminTokens string `envconfig:"ADMIN_TOKENS" secret:"true" file:"true" example:"alice:operator:…" doc:"name:role:token,…; roles viewer, operator, approver; none: no admin surface"`
-	LogLevel    string `envconfig:"LOG_LEVEL" default:"info" example:"info" doc:"debug, info, warn or error"`
-	LogFormat   string `envconfig:"LOG_FORMAT" default:"json" example:"json" doc:"json or text"`
+	HTTPAddr    string `envconfig:"BILLING_HTTP_ADDR" default:":8080" example:":8080" doc:"health, metrics, admin"`
+	PrivateAddr string `envconfig:"BILLING_PRIVATE_ADDR" example:"127.0.0.1:8090" doc:"when set, /metrics is served there only, and pprof too"`
+	AdminTokens string `envconfig:"BILLING_ADMIN_TOKENS" secret:"true" file:"true" example:"alice:operator:…" doc:"name:role:token,…; roles viewer, operator, approver; none: no admin surface"`
+	LogLevel    string `envconfig:"BILLING_LOG_LEVEL" default:"info" example:"info" doc:"debug, info, warn or error"`
+	LogFormat   string `envconfig:"BILLING_LOG_FORMAT" default:"json" example:"json" doc:"json or text"`
+
+	AdminShowHeaders []string `envconfig:"BILLING_ADMIN_SHOW_HEADERS" example:"shop,tenant" doc:"headers of producers that every role of the admin surface may see"`
 }
 
 // optionalDuration is a duration or "off", which is 0.
@@ -103,54 +109,106 @@ var (
 // loadConfig reads and checks the settings. All problems are reported at once.
 func loadConfig(required []string) (Config, error) {
 	var c Config
-	problems := c.read()
-	if len(problems) == 0 {
-		problems = c.check(required)
-	}
-	if len(problems) > 0 {
+	if problems := c.read().check(required); len(problems) > 0 {
 		return c, &usageError{problems}
 	}
 	return c, nil
 }
 
 // read fills each field by itself, so that one bad value does not hide the others.
-func (c *Config) read() (problems []string) {
+func (c *Config) read() *checks {
+	k := &checks{Config: c, named: map[string]bool{}}
 	v := reflect.ValueOf(c).Elem()
 	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		one := reflect.New(reflect.StructOf([]reflect.StructField{field}))
-		if err := envconfig.Process(prefix, one.Interface()); err != nil {
-			problems = append(problems, problem(field, fmt.Sprintf("%q cannot be read as %s", os.Getenv(variable(field)), field.Type)))
-			continue
-		}
-		v.Field(i).Set(one.Elem().Field(0))
-		if field.Tag.Get("file") == "true" {
-			if p := readFile(field, v.Field(i)); p != "" {
-				problems = append(problems, p)
-			}
-		}
+		k.readField(v.Type().Field(i), v.Field(i))
 	}
-	return problems
+	k.unread = len(k.problems) > 0
+	return k
 }
+
+// readField takes the value from the variable, or from the file that …_FILE names. A variable that is set and empty is no
+// wish for the default: more often it is a mistake of a script, and what is pinned in the database would keep it.
+func (k *checks) readField(field reflect.StructField, v reflect.Value) {
+	text, set := os.LookupEnv(variable(field))
+	if set && text == "" && field.Tag.Get("default") != "" {
+		k.bad(field.Name, "is set but empty: give a value, or remove the variable for the default, %s", field.Tag.Get("default"))
+		return
+	}
+	if wrong := around(text); wrong != "" && !strings.Contains(text, pemBegin) {
+		k.bad(field.Name, "%s", wrong)
+		return
+	}
+	one := reflect.New(reflect.StructOf([]reflect.StructField{field}))
+	if err := envconfig.Process("", one.Interface()); err != nil {
+		k.bad(field.Name, "%.60q cannot be read as %s", text, kindName(field.Type))
+		return
+	}
+	v.Set(one.Elem().Field(0))
+	if field.Tag.Get("file") == "true" {
+		k.readFile(field, v)
+	}
+}
+
+// kindName says what a value must be, for people.
+func kindName(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return "a duration: a number with h, m, s or ms"
+	case reflect.TypeFor[optionalDuration]():
+		return "a duration, a number with h, m, s or ms, or off"
+	case reflect.TypeFor[[]time.Duration]():
+		return "durations separated by commas, each a number with h, m, s or ms"
+	case reflect.TypeFor[int]():
+		return "a whole number"
+	}
+	return "a number"
+}
+
+// maxSettingFile is more than any secret needs; a path that leads to a log or a device is a mistake.
+const maxSettingFile = 64 << 10
 
 // readFile takes the value from the file that …_FILE names.
-func readFile(field reflect.StructField, v reflect.Value) string {
-	path := os.Getenv(variable(field) + "_FILE")
+func (k *checks) readFile(field reflect.StructField, v reflect.Value) {
+	name := variable(field) + "_FILE"
+	path := os.Getenv(name)
 	if path == "" {
-		return ""
+		return
 	}
 	if v.String() != "" {
-		return problem(field, "is given both directly and as "+variable(field)+"_FILE; give one")
+		k.bad(field.Name, "is given both directly and as %s; give one", name)
+		return
 	}
-	b, err := os.ReadFile(path)
+	text, err := readSettingFile(path)
+	if err == nil && around(text) != "" {
+		err = fmt.Errorf("%s: what it holds %s", path, around(text))
+	}
 	if err != nil {
-		return problem(field, "cannot be read from "+variable(field)+"_FILE: "+err.Error())
+		k.bad(field.Name, "cannot be read from %s: %v", name, err)
+		return
 	}
-	v.SetString(strings.TrimSpace(string(b)))
-	return ""
+	v.SetString(text)
 }
 
-func variable(f reflect.StructField) string { return prefix + "_" + f.Tag.Get("envconfig") }
+func readSettingFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	b, err := io.ReadAll(io.LimitReader(f, maxSettingFile+1))
+	text := strings.TrimSpace(string(b))
+	switch {
+	case err != nil:
+		return "", err
+	case len(b) > maxSettingFile:
+		return "", fmt.Errorf("%s is larger than %d bytes", path, maxSettingFile)
+	case text == "":
+		return "", fmt.Errorf("%s is empty", path)
+	}
+	return text, nil
+}
+
+func variable(f reflect.StructField) string { return f.Tag.Get("envconfig") }
 
 func problem(f reflect.StructField, what string) string {
 	return fmt.Sprintf("%s %s (example: %s)", variable(f), what, f.Tag.Get("example"))

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/pem"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +34,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Config{
 		KafkaBrokers: "localhost:9092", KafkaSecurityProtocol: "PLAINTEXT", Topic: "orders.confirmed", Group: "billing-order-confirmed",
-		RetryDelays: []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute}, Concurrency: 256,
+		RetryDelays: []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute}, LongestOutage: 72 * time.Hour, Concurrency: 256,
 		DatabaseURL: "postgres://billing:secret-one@localhost/billing", DatabaseMaxConns: 8, ProviderURL: "https://provider.example",
 		ProviderTimeout: 10 * time.Second, ProviderKeyTTL: 24 * time.Hour, ProviderAccount: "default", ProviderMaxProcessing: time.Minute,
 		Environment: "default", Currency: "EUR", FaultPolicy: "hold", Lease: 15 * time.Second, KeyMargin: 4 * time.Hour, LeaveAfter: 2 * time.Minute, StopTimeout: 10 * time.Second,
@@ -43,11 +45,11 @@ func TestDefaults(t *testing.T) {
 func TestEveryVariableIsRead(t *testing.T) {
 	setRequired(t)
 	values := map[string]string{
-		"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p", "KAFKA_SSL_CA": "/ca.pem",
+		"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p", "KAFKA_SSL_CA": caFile(t),
 		"KAFKA_EXTRA": "client.rack=a", "TOPIC": "t", "GROUP": "g", "RETRY_DELAYS": "1s,2s", "CONCURRENCY": "7", "DATABASE_MAX_CONNS": "9", "PROVIDER_TOKEN": "x",
 		"PROVIDER_TIMEOUT": "1s", "PROVIDER_KEY_TTL": "2h", "PROVIDER_ACCOUNT": "a", "PROVIDER_MAX_PROCESSING": "3s", "ENVIRONMENT": "e", "CURRENCY": "JPY",
 		"FAULT_POLICY": "document", "LEASE": "4s", "KEY_MARGIN": "1h", "MAX_AGE": "72h", "LEAVE_AFTER": "5m", "STOP_TIMEOUT": "20s", "REPLAY_TARGETS": "t", "REPLAY_CEILING": "2", "FLOOD_RATIO": "0.9", "FLOOD_COUNT": "7",
-		"HTTP_ADDR": ":1", "ADMIN_TOKENS": "a:viewer:0123456789abcdef", "LOG_LEVEL": "debug", "LOG_FORMAT": "text",
+		"HTTP_ADDR": ":1", "PRIVATE_ADDR": ":2", "ADMIN_TOKENS": "a:viewer:" + strings.Repeat("5f0c7b9a", 4), "LOG_LEVEL": "debug", "LOG_FORMAT": "text", "ADMIN_SHOW_HEADERS": "shop",
 	}
 	for name, value := range values {
 		t.Setenv("BILLING_"+name, value)
@@ -67,6 +69,17 @@ func TestEveryVariableIsRead(t *testing.T) {
 			require.NotEqual(t, old[i], line, "%s has no effect", name)
 		}
 	}
+}
+
+// caFile is a certificate to trust, as httptest's servers have it.
+func caFile(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	return path
 }
 
 // All problems come at once, each with the variable's name and an example.
@@ -96,7 +109,8 @@ func TestUnreadableValuesAreAllNamed(t *testing.T) {
 	t.Setenv("BILLING_LEASE", "15")
 	t.Setenv("BILLING_MAX_AGE", "never")
 	_, err := loadConfig(needsAll)
-	for _, name := range []string{`BILLING_CONCURRENCY "many"`, `BILLING_LEASE "15"`, `BILLING_MAX_AGE "never"`} {
+	for _, name := range []string{`BILLING_CONCURRENCY "many" cannot be read as a whole number`, `BILLING_LEASE "15" cannot be read as a duration: a number with h, m, s or ms`,
+		`BILLING_MAX_AGE "never" cannot`} {
 		require.ErrorContains(t, err, name)
 	}
 }
@@ -127,9 +141,18 @@ func TestSettingsFromFiles(t *testing.T) {
 	_, err = loadConfig(needsAll)
 	require.ErrorContains(t, err, "give one")
 	t.Setenv("BILLING_PROVIDER_TOKEN", "")
-	t.Setenv("BILLING_PROVIDER_TOKEN_FILE", path+"-missing")
-	_, err = loadConfig(needsAll)
-	require.ErrorContains(t, err, "BILLING_PROVIDER_TOKEN cannot be read from BILLING_PROVIDER_TOKEN_FILE")
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, []byte(" \n"), 0o600))
+	for path, want := range map[string]string{
+		path + "-missing":   "BILLING_PROVIDER_TOKEN cannot be read from BILLING_PROVIDER_TOKEN_FILE",
+		filepath.Dir(empty): "is a directory",
+		empty:               empty + " is empty",
+		"/dev/zero":         "is larger than",
+	} {
+		t.Setenv("BILLING_PROVIDER_TOKEN_FILE", path)
+		_, err = loadConfig(needsAll)
+		require.ErrorContains(t, err, want)
+	}
 }
 
 func TestSecretsAreMasked(t *testing.T) {
@@ -137,7 +160,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	for _, name := range []string{"PROVIDER_TOKEN", "KAFKA_SASL_PASSWORD"} {
 		t.Setenv("BILLING_"+name, "secret-two")
 	}
-	t.Setenv("BILLING_ADMIN_TOKENS", "a:viewer:secret-three-secret-three")
+	t.Setenv("BILLING_ADMIN_TOKENS", "a:viewer:secret-"+strings.Repeat("5f0c7b9a", 4))
 	c, err := loadConfig(needsAll)
 	require.NoError(t, err)
 	var out bytes.Buffer

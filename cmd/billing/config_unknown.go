@@ -21,7 +21,7 @@ func unknownVariables(environ []string) []string {
 	var warnings []string
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, prefix+"_") && !known[name] && !clientVariable(name) {
+		if strings.HasPrefix(name, prefix) && !known[name] && !clientVariable(name) {
 			warnings = append(warnings, fmt.Sprintf("%s is not a setting; the nearest is %s", name, nearest(name, known)))
 		}
 	}

@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"example.com/billing/internal/admin"
 	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/fleet"
 	"example.com/billing/internal/hold"
@@ -42,8 +45,12 @@ type crew struct {
 // than charges in flight: the others settle, or wait to be next.
 func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, topics topicIDs, guard *orders.Poison, metrics *telemetry.Metrics, handler kafkaclient.Handler, log *slog.Logger) (*crew, error) {
 	common := kafkaclient.ConsumerConfig{
-		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Careful: guard.Careful, Log: log,
-		Lost:        func(topic string, records int64) { metrics.Lost.WithLabelValues(topic).Add(float64(records)) },
+		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Log: log,
+		Careful: guard.Careful, EndedWell: guard.EndedWell,
+		Lost: func(topic string, records int64) { metrics.Lost.WithLabelValues(topic).Add(float64(records)) },
+		Taken: func(ctx context.Context, topic string) (map[int32]int64, error) {
+			return store.Taken(ctx, topics.id(topic))
+		},
 		WindowBytes: windowBytes, Drain: min(drainAtStop, max(time.Second, cfg.StopTimeout-drainReserve)),
 	}
 	main := common
@@ -54,7 +61,8 @@ func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, 
 		tier := common
 		tier.Topic, tier.Group, tier.Window = t.Topic, t.Group, tierWindow
 		tier.Client.PrefetchKB = 1024
-		tier.Due = func(m kafkaclient.Message) time.Time { return l.Open(m, time.Now()).NotBefore }
+		tier.Progress = noteIntake(store, topics.id(t.Topic))
+		tier.Due = func(m kafkaclient.Message) (time.Time, bool) { return l.Due(m, time.Now()) }
 		c.configs = append(c.configs, tier)
 	}
 	return c, c.muster()
@@ -96,16 +104,32 @@ func (c *crew) list() []*kafkaclient.Consumer {
 	return c.members
 }
 
-// noteIntake counts the finished records of the main topic before their offsets move (hazard H18). After a crash a range
+// state tells which consumers are outside of their groups: their messages wait until they are in.
+func (c *crew) state() admin.Health {
+	var outside []string
+	for _, consumer := range c.list() {
+		if d := consumer.Outside(); d > 0 {
+			outside = append(outside, fmt.Sprintf("%s has not joined its group for %s", consumer.Topic(), d.Round(time.Second)))
+		}
+	}
+	if len(outside) > 0 {
+		return admin.Health{State: admin.Failed, Detail: strings.Join(outside, "; ")}
+	}
+	return admin.Health{State: admin.Ready}
+}
+
+// noteIntake counts the finished records of a topic before their offsets move (hazards H18, H27). After a crash a range
 // may begin below what was counted; it is then cut there.
 func noteIntake(store *pgstore.Store, topic uuid.UUID) func(context.Context, []kafkaclient.Progress) error {
 	return func(ctx context.Context, ps []kafkaclient.Progress) error {
 		for {
 			var ranges []pgstore.Intake
 			for _, p := range ps {
-				if n := len(p.Runs); n > 0 {
-					ranges = append(ranges, pgstore.Intake{TopicID: topic, Partition: p.Partition, From: p.Runs[0].From, Next: p.Runs[n-1].Next, Records: p.Records()})
+				r := pgstore.Intake{TopicID: topic, Partition: p.Partition, From: p.Next, Next: p.Next, Records: p.Records()}
+				if r.Records > 0 {
+					r.From = p.Runs[0].From
 				}
+				ranges = append(ranges, r)
 			}
 			err := store.AdvanceIntake(ctx, ranges)
 			overlap, ok := errors.AsType[*pgstore.OverlapError](err)

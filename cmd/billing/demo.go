@@ -144,15 +144,14 @@ func startDemo(ctx context.Context, out io.Writer, f demoFlags, stop *cleanups) 
 // demoConfig are the settings of the service, by the same reading and the same checks as any others.
 func demoConfig(f demoFlags, brokers, databaseURL, providerURL string) (Config, error) {
 	var c Config
-	if problems := c.read(); len(problems) > 0 {
-		return c, &usageError{problems}
-	}
+	k := c.read()
 	c.KafkaBrokers, c.DatabaseURL, c.ProviderURL = brokers, databaseURL, providerURL
-	c.HTTPAddr, c.AdminTokens = f.http, "demo:operator:"+demoToken
+	c.HTTPAddr, c.AdminTokens = f.http, ""
 	c.ProviderTimeout = 2 * time.Second
-	if problems := c.check(needsAll); len(problems) > 0 {
+	if problems := k.check(needsAll); len(problems) > 0 {
 		return c, &usageError{problems}
 	}
+	c.AdminTokens = "demo:operator:" + demoToken // the check would refuse it, rightly
 	return c, nil
 }
 
@@ -162,7 +161,7 @@ func createDemoTopics(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer admin.Close()
-	plan, err := planTopics(ctx, admin, cfg.ladder(), 0)
+	plan, err := planTopics(ctx, admin, cfg, 0)
 	if err != nil {
 		return err
 	}
@@ -193,7 +192,7 @@ func (d *demo) run(ctx context.Context, out io.Writer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ready := make(chan string, 1)
 	group.Go(func() error {
-		return serve(ctx, d.cfg, log, serveOptions{allowDemoToken: true, metrics: d.metrics, ready: func(addr string) { ready <- addr }})
+		return serve(ctx, d.cfg, log, serveOptions{metrics: d.metrics, ready: func(addr string) { ready <- addr }})
 	})
 	select {
 	case addr := <-ready:

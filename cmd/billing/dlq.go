@@ -46,7 +46,7 @@ func newDLQListCommand(client *dlqClient) *cobra.Command {
 		Use: "list", Short: "List dead letters, the last one first", Args: cobra.NoArgs,
 		Example: "  billing dlq list\n  billing dlq list --state replayed --class unknown\n  billing dlq list --order-id 6f1b1f0e-7a6e-4d0b-9a55-3c1f4f6f2b10 -o json",
 	}
-	names := map[string]string{"state": "open, replaying, replayed, dropped or resolved; all: any", "reason": "such as provider_5xx", "class": "such as unknown",
+	names := map[string]string{"state": "open, replaying, replayed, dropped, resolved or duplicate; all: any", "reason": "such as provider_5xx", "class": "such as unknown",
 		"order-id": "of one order", "from": "died at or after, such as 2026-01-02T15:04:05Z", "to": "died before", "limit": "rows, at most 500", "cursor": "of the next page"}
 	values := map[string]*string{}
 	for name, usage := range names {
@@ -102,6 +102,8 @@ type dlqReplay struct {
 	max    int
 	dryRun bool
 	yes    bool
+
+	whileHeld, overCeiling, liftAge bool
 }
 
 func newDLQReplayCommand(client *dlqClient) *cobra.Command {
@@ -122,6 +124,9 @@ func newDLQReplayCommand(client *dlqClient) *cobra.Command {
 	cmd.Flags().StringVar(&r.target, "target", "", "topic to send to (default: the first retry topic)")
 	cmd.Flags().IntVar(&r.max, "max", 0, "at most so many")
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only count")
+	cmd.Flags().BoolVar(&r.whileHeld, "while-held", false, "send although the line is held or paused")
+	cmd.Flags().BoolVar(&r.overCeiling, "over-ceiling", false, "send what was replayed too often (approver)")
+	cmd.Flags().BoolVar(&r.liftAge, "lift-age", false, "have charged what is older than BILLING_MAX_AGE (approver)")
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask")
 	return cmd
 }
@@ -174,6 +179,11 @@ func (r *dlqReplay) call(ctx context.Context, topic string, dryRun bool) (res dl
 	if r.max > 0 {
 		body["max"] = r.max
 	}
+	for name, yes := range map[string]bool{"while_held": r.whileHeld, "over_ceiling": r.overCeiling, "lift_age": r.liftAge} {
+		if yes {
+			body[name] = true
+		}
+	}
 	raw, err = r.client.call(ctx, http.MethodPost, "/admin/dlq/"+url.PathEscape(topic)+"/replay", query, body, &res)
 	return res, raw, err
 }
@@ -184,6 +194,7 @@ type dlqReplayed struct {
 	Skipped  map[string]int `json:"skipped_reasons"`
 	Target   string         `json:"target_topic"`
 	DryRun   bool           `json:"dry_run"`
+	Held     string         `json:"held"`
 }
 
 func (r dlqReplayed) String() string {
@@ -194,6 +205,9 @@ func (r dlqReplayed) String() string {
 	text := fmt.Sprintf("%s %d to %s", verb, r.Replayed, printable(r.Target))
 	for _, why := range slices.Sorted(maps.Keys(r.Skipped)) {
 		text += fmt.Sprintf(", skip %d (%s)", r.Skipped[why], printable(why))
+	}
+	if r.Held != "" {
+		text += fmt.Sprintf("; the line is held (%s): nothing is sent without --while-held", printable(r.Held))
 	}
 	return text
 }

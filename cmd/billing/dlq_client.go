@@ -61,6 +61,8 @@ func (c *dlqClient) complete() error {
 	}
 	if u, err := url.Parse(c.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return dlqUsage("--url: want an address such as http://127.0.0.1:8080")
+	} else if u.User != nil || u.RawQuery != "" || u.Fragment != "" { // they would stand in errors
+		return dlqUsage("--url: leave out user, password, query and fragment; the token is given as BILLING_ADMIN_TOKEN")
 	}
 	if c.token == "" {
 		c.token = os.Getenv("BILLING_ADMIN_TOKEN")

@@ -21,6 +21,7 @@ import (
 	"example.com/billing/internal/admin"
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/failure"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/retry"
 	"example.com/billing/internal/testkit"
@@ -52,7 +53,8 @@ func dlqServer(t *testing.T) (*testkit.Cluster, retry.Ladder) {
 		func([]byte) (uuid.UUID, billing.Money) { return uuid.New(), billing.Money{Minor: 1, Currency: "EUR"} })
 	require.NoError(t, err)
 	records := deadletter.NewRecords(db.Pool, reader, reader)
-	replayer, err := deadletter.NewReplayer(deadletter.ReplayerConfig{Ladder: ladder, Ceiling: 5, Environment: "test", Clock: time.Now, Log: log}, db.Pool, reader, records, producer)
+	replayer, err := deadletter.NewReplayer(deadletter.ReplayerConfig{Ladder: ladder, Ceiling: 5, Environment: "test", Clock: time.Now, Log: log,
+		Held: func() failure.Reason { return "" }}, db.Pool, reader, records, producer)
 	require.NoError(t, err)
 	tokens, err := admin.ParseTokens("oscar:operator:" + dlqTestToken)
 	require.NoError(t, err)

@@ -62,6 +62,7 @@ func registerGauges(m *telemetry.Metrics, s gaugeSources) *figures {
 		return []telemetry.Gauge{{Value: out}}
 	})
 	m.GaugeFunc("billing_partition_stalled", "1 while a partition that is not paused has records and none comes.", []string{"topic", "partition"}, s.stalled)
+	m.GaugeFunc("billing_consumer_not_joined", "1 while the group has owed this instance partitions for 30 s.", []string{"topic"}, s.notJoined)
 	m.GaugeFunc("billing_dlq_unresolved", "Dead letters that wait for a person.", []string{"topic", "reason"}, read(func() (gs []telemetry.Gauge) {
 		for reason, n := range f.letters.Unresolved {
 			gs = append(gs, telemetry.Gauge{Labels: []string{dlq, string(reason)}, Value: float64(n)})
@@ -141,6 +142,17 @@ func (s gaugeSources) paused() []telemetry.Gauge {
 
 func (s gaugeSources) stalled() []telemetry.Gauge {
 	return s.partitions(func(p kafkaclient.PartitionState) (bool, []string) { return p.Stalled, nil })
+}
+
+func (s gaugeSources) notJoined() (gs []telemetry.Gauge) {
+	for _, c := range s.crew.list() {
+		g := telemetry.Gauge{Labels: []string{c.Topic()}}
+		if c.Outside() > 0 {
+			g.Value = 1
+		}
+		gs = append(gs, g)
+	}
+	return gs
 }
 
 // partitions shows which of the assigned ones are so, with labels after topic and partition.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/retry"
 )
@@ -23,13 +24,25 @@ func (t topicIDs) id(topic string) uuid.UUID {
 	return uuid.NewSHA1(uuid.Nil, []byte(topic))
 }
 
-// incarnations are the topics whose offsets the groups have committed.
-func (t topicIDs) incarnations(l retry.Ladder) map[string]uuid.UUID {
-	ids := map[string]uuid.UUID{l.Main(): t[l.Main()]}
+// known are the topics as the database knows them: those that our groups read, and the one that the results go to. The
+// dead-letter topic is not among them: one that is created again is another list of letters, and no start is refused for it.
+func (t topicIDs) known(l retry.Ladder, group string) []pgstore.KnownTopic {
+	known := []pgstore.KnownTopic{{Name: resultTopic, ID: t[resultTopic]}, {Name: l.Main(), ID: t[l.Main()], Group: group}}
 	for _, tier := range l.Tiers() {
-		ids[tier.Topic] = t[tier.Topic]
+		known = append(known, pgstore.KnownTopic{Name: tier.Topic, ID: t[tier.Topic], Group: tier.Group})
 	}
-	return ids
+	return known
+}
+
+// addKnown adds the topics that this database worked with before: records that came from there keep their origin.
+func (t topicIDs) addKnown(ctx context.Context, store *pgstore.Store) error {
+	known, err := store.KnownTopics(ctx)
+	for _, k := range known {
+		if _, ours := t[k.Name]; !ours {
+			t[k.Name] = k.ID
+		}
+	}
+	return err
 }
 
 // incarnationsEvery is how long a topic that was created again can stay unnoticed while the service runs.
@@ -60,9 +73,9 @@ func (t topicIDs) same(ctx context.Context, reader *kafkaclient.Reader, l retry.
 		log.Debug("topics not described", "error", err)
 		return nil
 	}
-	for name := range t.incarnations(l) {
-		if topic, there := now[name]; there && topic.ID != t[name] {
-			return fmt.Errorf("topic %s was created again while it was read: what was committed means nothing there", name)
+	for _, k := range t.known(l, "") {
+		if topic, there := now[k.Name]; there && topic.ID != k.ID {
+			return fmt.Errorf("topic %s was created again while it was read: what was committed means nothing there", k.Name)
 		}
 	}
 	return nil

@@ -46,6 +46,7 @@ func newRootCommand() *cobra.Command {
 		Use:           "billing",
 		Short:         "Charges confirmed orders exactly once",
 		Long:          "billing consumes confirmed orders from Kafka, charges each exactly once through an HTTP billing provider, retries what fails in\npassing, and keeps what cannot succeed for a person to decide.",
+		Example:       "  billing demo\n  billing config --check\n  billing serve",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

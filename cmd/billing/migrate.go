@@ -11,7 +11,7 @@ import (
 )
 
 func newMigrateCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "migrate", Short: "Bring the database schema up to date, or show where it stands"}
+	cmd := &cobra.Command{Use: "migrate", Short: "Bring the database schema up to date, or show where it stands", Example: "  billing migrate up"}
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "up", Short: "Apply the migrations that are missing; forward only", Args: cobra.NoArgs,

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,9 +19,11 @@ import (
 
 // observeHandler measures every message: how many are handled, how late a retried one starts, how long it takes until its
 // fate is durable.
-func observeHandler(m *telemetry.Metrics, l retry.Ladder, handle kafkaclient.Handler) kafkaclient.Handler {
+func observeHandler(m *telemetry.Metrics, l retry.Ladder, log *slog.Logger, handle kafkaclient.Handler) kafkaclient.Handler {
+	watch := watchTimes(log)
 	return func(ctx context.Context, msg kafkaclient.Message) error {
 		began := time.Now()
+		watch(msg, began)
 		if msg.Tries == 0 && msg.Topic != l.Main() {
 			if due := l.Open(msg, began).NotBefore; !due.IsZero() {
 				m.RetryLateness.WithLabelValues(msg.Topic).Observe(began.Sub(due).Seconds())
@@ -33,6 +37,20 @@ func observeHandler(m *telemetry.Metrics, l retry.Ladder, handle kafkaclient.Han
 			m.MessageDuration.WithLabelValues(msg.Topic).Observe(time.Since(msg.Since).Seconds())
 		}
 		return err
+	}
+}
+
+// watchTimes tells, once a minute at most, of a record whose time is in seconds. Without BILLING_MAX_AGE it is charged all the
+// same, but the topic's retention removes such a record fifty years too early.
+func watchTimes(log *slog.Logger) func(kafkaclient.Message, time.Time) {
+	var told atomic.Int64 // Unix seconds
+	return func(msg kafkaclient.Message, now time.Time) {
+		meant, ok := orders.InSeconds(msg.Timestamp, now)
+		if last := told.Load(); !ok || now.Unix()-last < 60 || !told.CompareAndSwap(last, now.Unix()) {
+			return
+		}
+		log.Warn("a record's time is in seconds, Kafka counts milliseconds: its producer sets the wrong unit, and retention may remove it before it is charged",
+			"topic", msg.Topic, "partition", msg.Partition, "offset", msg.Offset, "time", msg.Timestamp.UTC(), "meant", meant.UTC())
 	}
 }
 

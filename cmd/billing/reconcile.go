@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/billing/internal/billing/httpprovider"
-	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/platform/telemetry"
 	"example.com/billing/internal/reconcile"
 )
@@ -151,7 +150,7 @@ func openReconciler(ctx context.Context, cfg Config, log *slog.Logger, rc reconc
 		}
 	}()
 	// Another account would not know our charges, and all of them would look as if they had never been made (hazard H6).
-	if err := store.Pin(ctx, pgstore.Installation{Environment: cfg.Environment, Account: cfg.ProviderAccount, Group: cfg.Group}); err != nil {
+	if err := store.CheckPin(ctx, cfg.installation()); err != nil {
 		return nil, nil, err
 	}
 	provider, err := httpprovider.New(httpprovider.Config{URL: cfg.ProviderURL, Token: cfg.ProviderToken, Timeout: cfg.ProviderTimeout, MaxConns: rc.Lookups})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -18,8 +20,9 @@ import (
 	"example.com/billing/internal/testkit"
 )
 
-// startService runs serve against servers of the test's own and returns the address of its HTTP server.
-func startService(t *testing.T) (string, *testkit.Cluster, Config) {
+// startService runs serve against servers of the test's own and returns the address of its HTTP server. Settings look like
+// "BILLING_LOG_LEVEL=debug".
+func startService(t *testing.T, settings ...string) (string, *testkit.Cluster, Config) {
 	t.Helper()
 	setRequired(t)
 	kafka := testkit.Kafka(t)
@@ -33,6 +36,10 @@ func startService(t *testing.T) (string, *testkit.Cluster, Config) {
 	t.Setenv("BILLING_TOPIC", kafka.Name("orders.confirmed"))
 	t.Setenv("BILLING_GROUP", kafka.Name("billing"))
 	t.Setenv("BILLING_HTTP_ADDR", "127.0.0.1:0")
+	for _, setting := range settings {
+		name, value, _ := strings.Cut(setting, "=")
+		t.Setenv(name, value)
+	}
 	cfg, err := loadConfig(needsAll)
 	require.NoError(t, err)
 	require.NoError(t, createDemoTopics(t.Context(), cfg))
@@ -79,6 +86,9 @@ func TestMetricNames(t *testing.T) {
 		`billing_hold\{reason="provider_down"\} 0`,
 		`billing_out_of_groups 0`,
 		`billing_breaker_state\{state="closed"\} 1`,
+		`billing_concurrency_limit 256`,
+		`billing_concurrency_limited\{reason="provider_rate_limited"\} 0`,
+		`billing_charge_rate_limit 0`,
 		`billing_dlq_unresolved\{reason="not_json",topic=`,
 		`billing_dlq_oldest_seconds\{topic=`,
 		`billing_outbox_unpublished `,
@@ -112,6 +122,20 @@ func TestReadyAndClosedByDefault(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status, "no tokens, no admin surface")
 }
 
+func TestMetricsMoveToThePrivateAddress(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	private := listener.Addr().String()
+	require.NoError(t, listener.Close()) // free again
+	addr, _, _ := startService(t, "BILLING_PRIVATE_ADDR="+private)
+	status, _ := get(t, "http://"+addr+"/metrics")
+	require.Equal(t, http.StatusNotFound, status)
+	for _, path := range []string{"/metrics", "/debug/pprof/heap"} {
+		status, _ = get(t, "http://"+private+path)
+		require.Equal(t, http.StatusOK, status, path)
+	}
+}
+
 func TestTheDemosTokenIsRefused(t *testing.T) {
 	setRequired(t)
 	t.Setenv("BILLING_ADMIN_TOKENS", "demo:operator:"+demoToken)
@@ -124,19 +148,30 @@ func TestTheDemosTokenIsRefused(t *testing.T) {
 
 // The commands are part of the interface; each tells how it is used.
 func TestCommands(t *testing.T) {
-	for _, args := range []string{"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "config", "dlq list", "dlq show", "dlq replay", "reconcile", "balance", "version"} {
-		cmd, rest, err := newRootCommand().Find(strings.Fields(args))
+	for _, args := range []string{
+		"serve", "demo", "demo provider", "demo shop", "migrate up", "migrate status", "topics plan", "topics apply", "topics accept", "topics drain", "config", "config unpin",
+		"dlq list", "dlq show", "dlq replay", "reconcile", "balance", "version",
+	} {
+		_, rest, err := newRootCommand().Find(strings.Fields(args))
 		require.NoError(t, err, args)
 		require.Empty(t, rest, args)
-		require.NotEmpty(t, cmd.Example, "%s has no example", args)
-		require.NotEmpty(t, cmd.Short, args)
 	}
-	for _, args := range []string{"pay", "serve now", "topics plan --partitions=0", "serve --fast", "reconcile --from=yesterday", "reconcile --unknown-only --range-only", "balance -o xml"} {
+	requireExplained(t, newRootCommand())
+	for _, args := range []string{"pay", "serve now", "topics plan --partitions=0", "topics drain", "serve --fast", "reconcile --from=yesterday", "reconcile --unknown-only --range-only", "balance -o xml", "config unpin"} {
 		root := newRootCommand()
 		root.SetArgs(strings.Fields(args))
 		root.SetOut(io.Discard)
 		root.SetErr(io.Discard)
 		setRequired(t)
 		require.Equal(t, exitUsage, exitCode(root.ExecuteContext(t.Context())), args)
+	}
+}
+
+func requireExplained(t *testing.T, cmd *cobra.Command) {
+	t.Helper()
+	require.NotEmpty(t, cmd.Example, "%s has no example", cmd.CommandPath())
+	require.NotEmpty(t, cmd.Short, cmd.CommandPath())
+	for _, sub := range cmd.Commands() {
+		requireExplained(t, sub)
 	}
 }

@@ -2,27 +2,33 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
-	"reflect"
+	"log/slog"
+	"os"
 	"strings"
-	"time"
+	"sync"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"example.com/billing/internal/billing/httpprovider"
 	"example.com/billing/internal/platform/kafkaclient"
-	"example.com/billing/internal/platform/postgres"
-	"example.com/billing/migrations"
 )
 
 func newConfigCommand() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use: "config", Short: "Show the effective settings, secrets masked; --check also reaches what they name", Args: cobra.NoArgs,
+		Long: "config prints every setting with its value and meaning. Settings are variables that begin with BILLING_; secrets may be given as the path\n" +
+			"of a file, BILLING_PROVIDER_TOKEN_FILE for BILLING_PROVIDER_TOKEN. --check reaches brokers, topics, database and provider and changes nothing:\n" +
+			"exit code 3 if one is not as it should be. Exit code 2: the settings themselves are wrong.",
 		Example: "  billing config\n  billing config --check",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, w := range unknownVariables(os.Environ()) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", printable(w))
+			}
 			cfg, err := loadConfig(needsAll)
 			if err != nil {
 				return err
@@ -35,61 +41,33 @@ func newConfigCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "reach brokers, topics, database and provider; exit code 3 if one is not as it should be")
+	cmd.AddCommand(newUnpinCommand())
 	return cmd
 }
 
-func printConfig(w io.Writer, cfg Config) {
-	table := newTable(w)
-	v := reflect.ValueOf(cfg)
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		table.row(variable(f), shown(f, v.Field(i)), f.Tag.Get("doc"))
-	}
-	_ = table.Flush() // the writer below is a terminal or a pipe: nothing to do about it
-}
-
-// shown is the value for people: secrets masked, of a URL only the password.
-func shown(f reflect.StructField, v reflect.Value) string {
-	text := fmt.Sprint(v.Interface())
-	if d, ok := v.Interface().(optionalDuration); ok {
-		if text = time.Duration(d).String(); d == 0 {
-			text = "off"
-		}
-	}
-	if list, ok := v.Interface().([]time.Duration); ok {
-		text = strings.Trim(fmt.Sprint(list), "[]")
-	}
-	if text == "" {
-		return "-"
-	}
-	if strings.HasSuffix(f.Name, "URL") {
-		if u, err := url.Parse(text); err == nil {
-			return u.Redacted()
-		}
-	}
-	if f.Tag.Get("secret") == "true" {
-		return "(set)"
-	}
-	return text
-}
-
-// checkConfig reaches everything that the settings name.
+// checkConfig reaches everything that the settings name, all at the same time: one that does not answer takes no time from
+// the others.
 func checkConfig(ctx context.Context, w io.Writer, cfg Config) error {
 	ctx, cancel := context.WithTimeout(ctx, topicsDeadline)
 	defer cancel()
-	failed := false
-	for _, c := range []struct {
+	all := []struct {
 		name  string
 		check func(context.Context, Config) error
-	}{{"brokers and topics", checkTopics}, {"database", checkDatabase}, {"provider", checkProvider}} {
-		if err := c.check(ctx, cfg); err != nil {
-			failed = true
-			fmt.Fprintf(w, "%s: %v\n", c.name, err)
-			continue
-		}
-		fmt.Fprintf(w, "%s: ok\n", c.name)
+	}{{"brokers and topics", checkTopics}, {"database", checkDatabase}, {"provider", checkProvider}}
+	results := make([]error, len(all))
+	var running sync.WaitGroup
+	for i, c := range all {
+		running.Go(func() { results[i] = c.check(ctx, cfg) })
 	}
-	if failed {
+	running.Wait()
+	for i, c := range all {
+		text := "ok"
+		if results[i] != nil {
+			text = results[i].Error()
+		}
+		fmt.Fprintf(w, "%s: %s\n", c.name, strings.ReplaceAll(text, "\n", "\n  "))
+	}
+	if errors.Join(results...) != nil {
 		return errDifferences
 	}
 	return nil
@@ -101,7 +79,7 @@ func checkTopics(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer admin.Close()
-	plan, err := planTopics(ctx, admin, cfg.ladder(), 0)
+	plan, err := planTopics(ctx, admin, cfg, 0)
 	if err != nil {
 		return err
 	}
@@ -112,27 +90,23 @@ func checkTopics(ctx context.Context, cfg Config) error {
 	return nil
 }
 
+// checkDatabase looks at the schema, and at what was pinned at the first start.
 func checkDatabase(ctx context.Context, cfg Config) error {
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseMaxConns})
+	store, pool, err := openStore(ctx, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	return postgres.CheckSchema(ctx, pool, migrations.Files)
+	return store.CheckPin(ctx, cfg.installation())
 }
 
+// checkProvider looks up an order that cannot exist: address, certificate and token are right if that is answered.
 func checkProvider(ctx context.Context, cfg Config) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(cfg.ProviderURL, "/")+"/healthz", nil)
+	provider, err := httpprovider.New(httpprovider.Config{URL: cfg.ProviderURL, Token: cfg.ProviderToken, Timeout: cfg.ProviderTimeout, MaxConns: 1})
 	if err != nil {
 		return err
 	}
-	res, err := (&http.Client{Timeout: topicsDeadline}).Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }() // nothing of it is read
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET /healthz answered %d", res.StatusCode)
-	}
-	return nil
+	defer provider.Close()
+	_, _, err = provider.Find(ctx, uuid.New())
+	return err
 }

@@ -22,7 +22,7 @@ func openStore(ctx context.Context, cfg Config, log *slog.Logger) (*pgstore.Stor
 		Pool: pool, Environment: cfg.Environment, Account: cfg.ProviderAccount, Lease: cfg.Lease, ProviderTimeout: cfg.ProviderTimeout, Clock: time.Now, Log: log,
 	})
 	if err == nil {
-		err = postgres.CheckSchema(ctx, pool, migrations.Files)
+		err = postgres.CheckSchema(ctx, pool, migrations.Files, log)
 	}
 	if err != nil {
 		pool.Close()

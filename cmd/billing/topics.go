@@ -3,16 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/retry"
 )
@@ -21,31 +17,45 @@ import (
 const resultTopic = "billing.charges"
 
 const (
-	minRetention   = 7 * 24 * time.Hour // longer than the longest outage that must lose nothing
-	messageBytes   = 1 << 20            // an order
-	headerBudget   = 64 << 10           // what our headers and the foreign ones may add on the way (hazard H14)
-	defaultParts   = 6
-	topicsDeadline = 20 * time.Second
+	newRetention = 7 * 24 * time.Hour // of a topic that we create, unless it needs more
+	messageBytes = 1 << 20            // an order
+	// Kafka's default for a topic is a message of 1 MiB and the frame around it.
+	kafkasMessageBytes = messageBytes + 12
+	headerBudget       = 64 << 10 // what our headers and the foreign ones may add on the way (hazard H14)
+	defaultParts       = 6
+	topicsDeadline     = 20 * time.Second
 )
 
 // wantedTopics are the topics that the service reads or writes. asked is their number of partitions; 0: nobody asked. Then
 // the main topic has as many as its owner wants, tiers and dead letters should have no fewer, and results are left alone.
-func wantedTopics(l retry.Ladder, asked int, existing map[string]kafkaclient.Topic) []kafkaclient.Wanted {
+//
+// A record must outlast its delay and the longest outage after it (hazard H29). What the main topic takes must fit into
+// the others with the headers that it gets on the way.
+func wantedTopics(l retry.Ladder, outage time.Duration, asked int, existing map[string]kafkaclient.Topic) []kafkaclient.Wanted {
 	parts := cmp.Or(asked, existing[l.Main()].Partitions, defaultParts)
-	week := minRetention.Milliseconds()
-	wanted := []kafkaclient.Wanted{{Name: l.Main(), Partitions: parts, MinRetention: week, MinMessageBytes: messageBytes}}
-	for _, t := range l.Tiers() {
-		wanted = append(wanted, kafkaclient.Wanted{Name: t.Topic, Partitions: parts, MinRetention: week, MinMessageBytes: messageBytes + headerBudget})
+	kept := func(name string, delay time.Duration, bytes int64) kafkaclient.Wanted {
+		return kafkaclient.Wanted{
+			Name: name, Partitions: parts, MinRetention: (delay + outage).Milliseconds(), NewRetention: newRetention.Milliseconds(), MinMessageBytes: bytes,
+		}
 	}
-	results := kafkaclient.Wanted{Name: resultTopic, Partitions: parts, MinRetention: week}
+	largest := int64(messageBytes)
+	if size, err := existing[l.Main()].ConfigInt("max.message.bytes"); err == nil && size > kafkasMessageBytes {
+		largest = size
+	}
+	wanted := []kafkaclient.Wanted{kept(l.Main(), 0, messageBytes)}
+	for _, t := range l.Tiers() {
+		wanted = append(wanted, kept(t.Topic, t.Delay, largest+headerBudget))
+	}
+	letters := kafkaclient.Wanted{Name: l.DeadLetters(), Partitions: parts, MinRetention: -1, MinMessageBytes: largest + headerBudget}
+	results := kept(resultTopic, 0, 0)
 	if _, there := existing[resultTopic]; there {
 		results.Partitions = asked
 	}
-	return append(wanted, kafkaclient.Wanted{Name: l.DeadLetters(), Partitions: parts, MinRetention: -1, MinMessageBytes: messageBytes + headerBudget}, results)
+	return append(wanted, letters, results)
 }
 
 func newTopicsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "topics", Short: "Compare the topics with what the service needs, and create what is missing"}
+	cmd := &cobra.Command{Use: "topics", Short: "Compare the topics with what the service needs, and create what is missing", Example: "  billing topics plan"}
 	plan := &cobra.Command{
 		Use: "plan", Short: "Print what is missing or otherwise than wanted; exit code 3 if anything is", Args: cobra.NoArgs,
 		Long:    "Topics with more partitions than wanted are as wanted.",
@@ -77,7 +87,7 @@ func newTopicsCommand() *cobra.Command {
 	for _, c := range []*cobra.Command{plan, apply} {
 		c.Flags().Int(partitionsFlag, 0, fmt.Sprintf("partitions of the topics (default: as many as the main topic has, or %d)", defaultParts))
 	}
-	cmd.AddCommand(plan, apply, newTopicsAcceptCommand())
+	cmd.AddCommand(plan, apply, newTopicsAcceptCommand(), newAcceptOffsetsCommand(), newTopicsDrainCommand())
 	return cmd
 }
 
@@ -119,23 +129,24 @@ func withTopicPlan(cmd *cobra.Command, then func(context.Context, *kafkaclient.A
 		return err
 	}
 	defer admin.Close()
-	plan, err := planTopics(ctx, admin, cfg.ladder(), asked)
+	plan, err := planTopics(ctx, admin, cfg, asked)
 	if err != nil {
 		return err
 	}
 	return then(ctx, admin, plan)
 }
 
-func planTopics(ctx context.Context, admin *kafkaclient.Admin, l retry.Ladder, asked int) (kafkaclient.Plan, error) {
-	brokers, err := admin.Brokers(ctx)
+func planTopics(ctx context.Context, admin *kafkaclient.Admin, cfg Config, asked int) (kafkaclient.Plan, error) {
+	cluster, err := admin.Cluster(ctx)
 	if err != nil {
 		return kafkaclient.Plan{}, err
 	}
+	l := cfg.ladder()
 	existing, err := admin.Topics(ctx, append(l.Topics(), resultTopic), kafkaclient.PlanConfigs...)
 	if err != nil {
 		return kafkaclient.Plan{}, err
 	}
-	return kafkaclient.NewPlan(wantedTopics(l, asked, existing), existing, brokers), nil
+	return kafkaclient.NewPlan(wantedTopics(l, cfg.LongestOutage, asked, existing), existing, cluster.Brokers), nil
 }
 
 // printPlan reports whether there was anything to print.
@@ -147,63 +158,4 @@ func printPlan(w io.Writer, p kafkaclient.Plan) bool {
 		fmt.Fprintln(w, "differs", d)
 	}
 	return len(p.Create)+len(p.Differ) > 0
-}
-
-func newTopicsAcceptCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "accept", Short: "Take topics that were created again as they are now", Args: cobra.NoArgs,
-		Long: "A topic that was deleted and created again starts at offset 0: what was committed, and what waited there, is gone. `serve` refuses to start then.\n" +
-			"Find out what was lost (`billing reconcile` compares with the provider), stop all instances, then accept: the groups begin with the\n" +
-			"first record that the topic holds.",
-		Example: "  billing topics accept",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(slices.Concat(needsKafka, needsDatabase))
-			if err != nil {
-				return err
-			}
-			log := slog.New(slog.DiscardHandler)
-			reader, ids, err := openTopics(cmd.Context(), cfg, cfg.ladder(), log)
-			if err != nil {
-				return err
-			}
-			defer reader.Close()
-			store, pool, err := openStore(cmd.Context(), cfg, log)
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			return acceptTopics(cmd, cfg, reader.Admin, store, ids)
-		},
-	}
-}
-
-// acceptTopics rewinds first: an instance that had not noticed may have committed into the new topic what it had read of
-// the old one, and records below that would never be read.
-func acceptTopics(cmd *cobra.Command, cfg Config, admin *kafkaclient.Admin, store *pgstore.Store, ids topicIDs) error {
-	ctx, ladder := cmd.Context(), cfg.ladder()
-	err := store.KnowTopics(ctx, ids.incarnations(ladder))
-	other, recreated := errors.AsType[*pgstore.RecreatedError](err)
-	if err != nil && !recreated {
-		return err
-	}
-	if !recreated {
-		fmt.Fprintln(cmd.OutOrStdout(), "nothing to accept")
-		return nil
-	}
-	groups := map[string]string{ladder.Main(): cfg.Group}
-	for _, t := range ladder.Tiers() {
-		groups[t.Topic] = t.Group
-	}
-	for _, name := range other.Topics {
-		if err := admin.Rewind(ctx, groups[name], name); err != nil {
-			return err
-		}
-	}
-	if err := store.AcceptTopics(ctx, ids.incarnations(ladder)); err != nil {
-		return err
-	}
-	for _, name := range other.Topics {
-		fmt.Fprintln(cmd.OutOrStdout(), "accepted", name)
-	}
-	return nil
 }

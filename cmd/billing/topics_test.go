@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -60,13 +61,86 @@ func TestPartitionsOfThePlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := testkit.FakeKafka(t)
 			for topic, parts := range c.existing {
-				require.NoError(t, k.Fake().CreateTopic(topic, parts, map[string]string{"retention.ms": "-1", "max.message.bytes": strconv.Itoa(2 << 20)}))
+				createTopic(t, k, topic, parts, nil)
 			}
 			out, code := runTopics(t, k, c.args)
 			require.Equal(t, c.code, code, out)
 			require.Contains(t, out, c.says)
 		})
 	}
+}
+
+// createTopic makes a topic as it is wanted but for the changes.
+func createTopic(t *testing.T, k *testkit.Cluster, name string, parts int32, changes map[string]string) {
+	t.Helper()
+	config := map[string]string{"retention.ms": "-1", "max.message.bytes": strconv.Itoa(2 << 20)}
+	if name == "orders.confirmed" {
+		delete(config, "max.message.bytes")
+	}
+	maps.Copy(config, changes)
+	require.NoError(t, k.Fake().CreateTopic(name, parts, config))
+}
+
+// H29, H14: a topic that loses orders by its own settings is named, and what it should have.
+func TestConfigurationOfThePlan(t *testing.T) {
+	const main, tier, dlq = "orders.confirmed", "orders.confirmed.retry-5m", "orders.confirmed.dlq"
+	hours := func(n int) string { return strconv.Itoa(n * 3600_000) }
+	for name, c := range map[string]struct {
+		topic, entry, value string
+		says                string // empty: as wanted
+	}{
+		"shorter than the longest outage":       {main, "retention.ms", hours(71), "differs " + main + ": retention.ms 255600000, want 259200000"},
+		"the longest outage":                    {main, "retention.ms", hours(72), ""},
+		"shorter than the delay and the outage": {tier, "retention.ms", hours(72), "differs " + tier + ": retention.ms 259200000, want 259500000"},
+		"longer than the delay and the outage":  {tier, "retention.ms", hours(73), ""},
+		"dead letters are kept for ever":        {dlq, "retention.ms", hours(9999), "differs " + dlq + ": retention.ms 35996400000, want -1"},
+		"a limit of the size":                   {tier, "retention.bytes", "1000000000", "differs " + tier + ": retention.bytes 1000000000 would drop orders"},
+		"compacted":                             {main, "cleanup.policy", "compact,delete", "cleanup.policy compact,delete would drop orders"},
+		"an unclean election":                   {main, "unclean.leader.election.enable", "true", "unclean.leader.election.enable true"},
+		"larger messages than the tiers take":   {main, "max.message.bytes", "3000000", "differs " + tier + ": max.message.bytes 2097152, want 3065536"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := testkit.FakeKafka(t)
+			for _, topic := range []string{main, "orders.confirmed.retry-5s", "orders.confirmed.retry-30s", tier, dlq, resultTopic} {
+				var changes map[string]string
+				if topic == c.topic {
+					changes = map[string]string{c.entry: c.value}
+				}
+				createTopic(t, k, topic, 3, changes)
+			}
+			out, code := runTopics(t, k, "plan")
+			if c.says == "" {
+				require.Equal(t, 0, code, out)
+				return
+			}
+			require.Equal(t, exitDifferences, code, out)
+			require.Contains(t, out, c.says)
+		})
+	}
+}
+
+// H29: what is created outlasts its delay and the longest outage, and a week at least.
+func TestApplyCreatesWithTheRetentionThatIsWanted(t *testing.T) {
+	k := testkit.FakeKafka(t)
+	t.Setenv("BILLING_RETRY_DELAYS", "1s,240h")
+	t.Setenv("BILLING_LONGEST_OUTAGE", "100h")
+	out, code := runTopics(t, k, "apply")
+	require.Equal(t, 0, code, out)
+	configs, err := k.Admin.DescribeTopicConfigs(t.Context(), "orders.confirmed", "orders.confirmed.retry-1s", "orders.confirmed.retry-240h", "orders.confirmed.dlq")
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, topic := range configs {
+		for _, c := range topic.Configs {
+			if c.Key == "retention.ms" {
+				got[topic.Name] = c.MaybeValue()
+			}
+		}
+	}
+	require.Equal(t, map[string]string{
+		"orders.confirmed": "604800000", "orders.confirmed.retry-1s": "604800000", "orders.confirmed.retry-240h": "1224000000", "orders.confirmed.dlq": "-1",
+	}, got)
+	out, code = runTopics(t, k, "plan")
+	require.Equal(t, 0, code, out)
 }
 
 // After a topic was created, brokers may say for a while that they do not know it. `topics apply` returns when they do: the

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/billing/internal/admin"
+	"example.com/billing/internal/failure"
 	"example.com/billing/internal/testkit"
 )
 
@@ -92,16 +93,49 @@ func TestReadinessNamesThePartThatFails(t *testing.T) {
 	defer close(stuck)
 	w.cfg.CheckTimeout = 50 * time.Millisecond
 	w.deps.Parts = []admin.Part{
-		{Name: "database", Check: func(context.Context) (bool, string) { return true, "" }},
-		{Name: "broker", Check: func(context.Context) (bool, string) { return false, "no broker answers" }},
-		{Name: "consumers", Check: func(context.Context) (bool, string) { <-stuck; return true, "" }},
+		{Name: "database", Check: always(admin.Health{State: admin.Ready})},
+		{Name: "line", Check: always(admin.Health{State: admin.Held, Reason: failure.ProviderDown, Detail: "held for 3s: provider_down"})},
+		{Name: "consumers", Check: func(context.Context) admin.Health { <-stuck; return admin.Health{State: admin.Ready} }},
 	}
 	w.serve()
 	r := w.call("", http.MethodGet, "/readyz", "")
 	require.Equal(t, http.StatusServiceUnavailable, r.status)
-	require.JSONEq(t, `{"ready": false, "parts": [{"name": "database", "ready": true}, {"name": "broker", "ready": false, "reason": "no broker answers"},
-		{"name": "consumers", "ready": false, "reason": "no answer within 50ms"}]}`, string(r.body))
+	require.JSONEq(t, `{"ready": false, "state": "held", "parts": [{"name": "database", "ready": true, "state": "ready"},
+		{"name": "line", "ready": false, "state": "held", "reason": "provider_down"}, {"name": "consumers", "ready": false, "state": "failed"}]}`, string(r.body))
+	r = w.get("/readyz")
+	require.Contains(t, string(r.body), "no answer within 50ms")
 	require.Equal(t, http.StatusOK, w.call("", http.MethodGet, "/healthz", "").status)
+}
+
+func always(h admin.Health) func(context.Context) admin.Health {
+	return func(context.Context) admin.Health { return h }
+}
+
+// A pause is what a person wants: no orchestrator and no balancer must act on it. Who paused, and why, is for those who show a token.
+func TestAPauseIsReadyAndNamesNobody(t *testing.T) {
+	w := newWorld(t)
+	line := admin.Health{State: admin.Paused, Reason: failure.OperatorPause, Detail: "held for 3s: operator_pause by oscar: the provider moves"}
+	w.deps.Parts = []admin.Part{{Name: "line", Check: always(line)}}
+	w.serve()
+	r := w.call("", http.MethodGet, "/readyz", "")
+	require.Equal(t, http.StatusOK, r.status)
+	require.JSONEq(t, `{"ready": true, "state": "paused", "parts": [{"name": "line", "ready": true, "state": "paused", "reason": "operator_pause"}]}`, string(r.body))
+	require.Contains(t, string(w.get("/readyz").body), "by oscar: the provider moves")
+
+	r = w.call("wrong-token-0123456789", http.MethodGet, "/readyz", "")
+	require.Equal(t, http.StatusUnauthorized, r.status, "it could be guessed here otherwise")
+	require.NotContains(t, string(r.body), "oscar")
+}
+
+func TestAFailureOutweighsAPause(t *testing.T) {
+	w := newWorld(t)
+	w.deps.Parts = []admin.Part{
+		{Name: "line", Check: always(admin.Health{State: admin.Paused, Reason: failure.OperatorPause})}, {Name: "database", Check: always(admin.Health{State: admin.Failed})},
+	}
+	w.serve()
+	r := w.call("", http.MethodGet, "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, r.status)
+	require.Equal(t, "failed", r.json(t)["state"])
 }
 
 func TestReadyAndMetrics(t *testing.T) {
@@ -110,7 +144,7 @@ func TestReadyAndMetrics(t *testing.T) {
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "billing_up"}, func() float64 { return 1 }))
 	w.deps.Metrics = registry
 	w.serve()
-	require.JSONEq(t, `{"ready": true, "parts": []}`, string(w.call("", http.MethodGet, "/readyz", "").body))
+	require.JSONEq(t, `{"ready": true, "state": "ready", "parts": []}`, string(w.call("", http.MethodGet, "/readyz", "").body))
 	require.Contains(t, string(w.call("", http.MethodGet, "/metrics", "").body), "billing_up 1")
 }
 
@@ -150,7 +184,7 @@ func TestAStopLetsTheRunningRequestFinish(t *testing.T) {
 	w := newWorld(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	w.cfg.CheckTimeout = testkit.Patience
-	w.deps.Parts = []admin.Part{{Name: "slow", Check: func(context.Context) (bool, string) { close(entered); <-leave; return true, "" }}}
+	w.deps.Parts = []admin.Part{{Name: "slow", Check: func(context.Context) admin.Health { close(entered); <-leave; return admin.Health{State: admin.Ready} }}}
 	s, err := admin.New(w.cfg, w.deps)
 	require.NoError(t, err)
 	w.url = "http://" + s.Addr()

@@ -22,13 +22,14 @@ type entryView struct {
 
 // listAudit answers GET /admin/audit.
 func (s *Server) listAudit(c echo.Context, _ Token) (any, error) {
-	p := params{c: c}
-	limit := p.limit()
-	q := audit.Query{Actor: p.text("actor", legalName, "want the name of a token, such as alice"), From: p.time("from"), To: p.time("to"), Before: p.cursor(), Limit: limit + 1}
-	if p.err != nil {
-		return nil, p.err
+	begin, end, err := span(c)
+	if err != nil {
+		return nil, err
 	}
-	entries, err := s.audit.List(c.Request().Context(), q)
+	limit := pageLimit(c)
+	entries, err := s.audit.List(c.Request().Context(), audit.Query{
+		Actor: valueOf[string](c, actorParam), From: begin, To: end, Before: valueOf[int64](c, cursorParam), Limit: limit + 1,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,34 +1,93 @@
 package admin
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"unicode"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readBody reads a body strictly: a misspelt or unknown field must not turn a narrow call into one of everything. It
-// reports whether there was one.
+// readBody reads a JSON object strictly: a name that is misspelt, unknown, in another case or there twice, a null, or
+// anything after the object must not turn a narrow call into one of everything. No bytes at all are no body.
 func readBody(r io.Reader, into any, want string) (given bool, err error) {
 	text, err := io.ReadAll(r)
-	if err != nil {
+	if err != nil || len(text) == 0 {
 		return false, err
 	}
-	if len(bytes.TrimSpace(text)) == 0 {
-		return false, nil
+	if at, found := findNull(text); found {
+		return false, refuse(http.StatusBadRequest, "%s null; leave it out, or give a value", fieldIs(at))
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return false, refuse(http.StatusBadRequest, "the body is not %s: %s", want, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return false, refuse(http.StatusBadRequest, "the body goes on after its JSON object")
+	if err := json.Unmarshal(text, into, json.RejectUnknownMembers(true)); err != nil {
+		return false, refuse(http.StatusBadRequest, "%s; want %s", bodyProblem(err), want)
 	}
 	return true, nil
+}
+
+// findNull is where the first null stands. A text that is no JSON has none: the reading tells what is wrong with it.
+func findNull(text []byte) (at jsontext.Pointer, found bool) {
+	d := jsontext.NewDecoder(strings.NewReader(string(text)))
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			return "", false
+		}
+		if token.Kind() == jsontext.KindNull {
+			return d.StackPointer(), true
+		}
+	}
+}
+
+// bodyProblem words an error for the caller, who knows fields and not Go.
+func bodyProblem(err error) string {
+	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		if errors.Is(e, jsontext.ErrDuplicateName) {
+			return fieldIs(e.JSONPointer) + " there twice"
+		}
+		return fmt.Sprintf("the body is not one JSON object, at byte %d", e.ByteOffset)
+	}
+	e, ok := errors.AsType[*json.SemanticError](err)
+	switch {
+	case !ok:
+		return "the body cannot be read"
+	case errors.Is(e, json.ErrUnknownName):
+		return fieldIs(e.JSONPointer) + " not a known field (names are case-sensitive)"
+	}
+	return fieldIs(e.JSONPointer) + " not " + wanted(e.GoType)
+}
+
+// fieldIs begins a sentence about the field at the pointer.
+func fieldIs(at jsontext.Pointer) string {
+	if at == "" {
+		return "the body is"
+	}
+	return fmt.Sprintf("%.60q is", strings.ReplaceAll(strings.TrimPrefix(string(at), "/"), "/", "."))
+}
+
+// wanted is what a field of the type holds.
+func wanted(t reflect.Type) string {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil {
+		return "as described"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return fmt.Sprintf("a whole number of at most %d bits", t.Bits())
+	case reflect.Slice:
+		return "a list"
+	}
+	return "an object"
 }
 
 const maxReason = 500 // bytes

@@ -57,7 +57,7 @@ func TestWhoMayPauseAndWithWhichWords(t *testing.T) {
 		require.Equal(t, 403, w.call(viewer, http.MethodPost, path, `{"reason": "x"}`).status)
 		require.Equal(t, 405, w.call(operator, http.MethodGet, path, "").status)
 		for body, want := range map[string]int{
-			"": 422, `{}`: 422, `null`: 422, `{"reason": " "}`: 422, `{"reason": "a\u0000b"}`: 422, `{"reason": "` + strings.Repeat("x", 501) + `"}`: 422,
+			"": 422, `{}`: 422, `null`: 400, `{"reason": " "}`: 422, `{"reason": "a\u0000b"}`: 422, `{"reason": "` + strings.Repeat("x", 501) + `"}`: 422,
 			`{"reason": "x", "for": "1h"}`: 400, `{"reason": 7}`: 400, `[`: 400, `{"reason": "x"} {}`: 400, `{"reason": "` + strings.Repeat("x", 1<<20) + `"}`: 413,
 		} {
 			require.Equal(t, want, w.call(operator, http.MethodPost, path, body).status, "%s %.40q", path, body)

@@ -7,14 +7,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"example.com/billing/internal/audit"
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
 	"example.com/billing/internal/failure"
-	"example.com/billing/internal/platform/kafkaclient"
-	"example.com/billing/internal/retry"
 )
 
 // readTimeout bounds the reading of one record from the broker.
@@ -60,19 +59,15 @@ func (s *Server) listLetters(c echo.Context, _ Token) (any, error) {
 	if err := s.knownTopic(c); err != nil {
 		return nil, err
 	}
-	p := params{c: c}
-	limit := p.limit()
-	f := deadletter.Filter{
-		State:   deadletter.State(p.text("state", func(v string) bool { return slices.Contains(deadletter.States(), deadletter.State(v)) }, "want open, replaying, replayed, dropped or resolved")),
-		Reason:  failure.Reason(p.text("reason", func(v string) bool { return failure.Reason(v).Known() }, "want a reason of the closed list, such as provider_5xx")),
-		Class:   failure.Class(p.text("class", func(v string) bool { return retry.KnownClass(failure.Class(v)) }, "want invalid, conflict, rejected, declined, exhausted, unknown, stale, bug or poison")),
-		OrderID: p.uuid("order_id", c.QueryParam("order_id")), From: p.time("from"), To: p.time("to"),
-		Before: p.cursor(), Limit: limit + 1,
+	begin, end, err := span(c)
+	if err != nil {
+		return nil, err
 	}
-	if p.err != nil {
-		return nil, p.err
-	}
-	letters, err := s.deps.Letters.Find(c.Request().Context(), s.cfg.DeadLetters, f)
+	limit := pageLimit(c)
+	letters, err := s.deps.Letters.Find(c.Request().Context(), s.cfg.DeadLetters, deadletter.Filter{
+		State: valueOf[deadletter.State](c, stateParam), Reason: valueOf[failure.Reason](c, reasonParam), Class: valueOf[failure.Class](c, classParam),
+		OrderID: valueOf[uuid.UUID](c, orderIDParam), From: begin, To: end, Before: valueOf[int64](c, cursorParam), Limit: limit + 1,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +75,7 @@ func (s *Server) listLetters(c echo.Context, _ Token) (any, error) {
 }
 
 func (s *Server) knownTopic(c echo.Context) error {
-	if topic := c.Param("dlq_topic"); topic != s.cfg.DeadLetters {
+	if topic := valueOf[string](c, dlqTopicParam); topic != s.cfg.DeadLetters {
 		return &deadletter.TopicError{Topic: topic, Want: s.cfg.DeadLetters}
 	}
 	return nil
@@ -92,10 +87,11 @@ type shownLetter struct {
 }
 
 type recordView struct {
-	Timestamp time.Time    `json:"timestamp"`
-	Headers   []headerView `json:"headers"`
-	Key       *bytesView   `json:"key,omitempty"`   // operators and approvers only
-	Value     *bytesView   `json:"value,omitempty"` // the same
+	Timestamp     time.Time    `json:"timestamp"`
+	Headers       []headerView `json:"headers"`
+	HiddenHeaders int          `json:"hidden_headers"`  // of producers, not for this role
+	Key           *bytesView   `json:"key,omitempty"`   // operators and approvers only
+	Value         *bytesView   `json:"value,omitempty"` // the same
 }
 
 type headerView struct {
@@ -126,14 +122,7 @@ func (s *Server) showLetter(c echo.Context, by Token) (any, error) {
 	if err := s.knownTopic(c); err != nil {
 		return nil, err
 	}
-	p := params{c: c}
-	at := deadletter.Place{
-		Partition: int32(p.number("partition", c.Param("partition"), 0, 1<<31-1)),
-		Offset:    p.number("offset", c.Param("offset"), 0, 1<<62),
-	}
-	if p.err != nil {
-		return nil, p.err
-	}
+	at := deadletter.Place{Partition: int32(valueOf[int64](c, partitionParam)), Offset: valueOf[int64](c, offsetParam)}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), readTimeout)
 	defer cancel()
 	letter, err := s.deps.Letters.At(ctx, s.cfg.DeadLetters, at)
@@ -149,7 +138,7 @@ func (s *Server) showLetter(c echo.Context, by Token) (any, error) {
 	if !ok {
 		return shown, nil
 	}
-	shown.Record = viewRecord(d.Message)
+	shown.Record = s.viewRecord(d.Message, by.Role)
 	if by.Role < Operator {
 		return shown, nil
 	}
@@ -164,12 +153,4 @@ func (s *Server) showLetter(c echo.Context, by Token) (any, error) {
 	key, value := viewBytes(d.Message.Key), viewBytes(d.Message.Value)
 	shown.Record.Key, shown.Record.Value = &key, &value
 	return shown, nil
-}
-
-func viewRecord(m kafkaclient.Message) *recordView {
-	v := &recordView{Timestamp: m.Timestamp.UTC(), Headers: []headerView{}}
-	for _, h := range m.Headers {
-		v.Headers = append(v.Headers, headerView{h.Key, viewBytes(h.Value)})
-	}
-	return v
 }

@@ -69,12 +69,7 @@ type fateView struct {
 
 // explain answers GET /admin/orders/{order_id}.
 func (s *Server) explain(c echo.Context, _ Token) (any, error) {
-	p := params{c: c}
-	id := p.uuid("order_id", c.Param("order_id"))
-	if p.err != nil {
-		return nil, p.err
-	}
-	ctx := c.Request().Context()
+	id, ctx := valueOf[uuid.UUID](c, orderIDParam), c.Request().Context()
 	v := orderView{OrderID: id, DeadLetters: []letterView{}}
 	var err error
 	if v.Charge, err = s.history.charge(ctx, id); err != nil {

@@ -7,48 +7,95 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"example.com/billing/internal/failure"
 )
 
-// Part is one thing that the service cannot work without. Check says whether it works and, if not, why, in words that
-// may be shown to anyone. It should heed its context; one that does not counts as failed.
+// State is how a part of the service fares.
+type State string
+
+// The states. Ready and Paused are well: a person wants the pause, and an orchestrator must not fight it.
+const (
+	Ready    State = "ready"
+	Paused   State = "paused"   // by an operator
+	Held     State = "held"     // the line stands until a fault of everyone is cured
+	Stopping State = "stopping" // the process ends
+	Failed   State = "failed"   // it does not answer or cannot work
+	// LeftBehind: orders wait in a topic that no instance reads; all else works.
+	LeftBehind State = "left_behind"
+)
+
+func (s State) well() bool { return s == Ready || s == Paused }
+
+// Health is what a part says of itself.
+type Health struct {
+	State  State
+	Reason failure.Reason // of a hold; of the closed list, so that anyone may see it
+	Detail string         // for people with a token: it may name persons and hold what they wrote
+}
+
+// Part is one thing that the service cannot work without. Check should heed its context; one that does not counts as
+// failed.
 type Part struct {
 	Name  string
-	Check func(ctx context.Context) (ok bool, reason string)
+	Check func(ctx context.Context) Health
 }
 
 type partState struct {
 	Name   string `json:"name"`
 	Ready  bool   `json:"ready"`
+	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"`
+	Detail string `json:"detail,omitempty"`
 }
 
-// ready asks all parts at the same time.
+// ready asks all parts at the same time. Anyone may ask, and is told names, states and reasons; the details are for those
+// who show a token. A wrong token is refused as everywhere else, or it could be guessed here.
 func (s *Server) ready(c echo.Context) error {
-	ctx, cancel := context.WithTimeout(c.Request().Context(), s.cfg.CheckTimeout)
-	defer cancel()
-	answers := make([]chan partState, len(s.deps.Parts))
-	for i, p := range s.deps.Parts {
-		answers[i] = make(chan partState, 1) // a late answer does not block its goroutine
-		go func() {
-			ok, reason := p.Check(ctx)
-			answers[i] <- partState{p.Name, ok, reason}
-		}()
+	detailed := false
+	if len(s.cfg.Tokens) > 0 && c.Request().Header.Get(echo.HeaderAuthorization) != "" {
+		if _, err := s.authenticate(c); err != nil {
+			return err
+		}
+		detailed = true
 	}
-	status, states := http.StatusOK, make([]partState, len(answers))
-	for i := range answers {
-		states[i] = s.wait(ctx, s.deps.Parts[i].Name, answers[i])
+	states := s.askParts(c.Request().Context())
+	status, whole := http.StatusOK, Ready
+	for i := range states {
+		if !detailed {
+			states[i].Detail = ""
+		}
+		if whole.well() && states[i].State != Ready {
+			whole = states[i].State
+		}
 		if !states[i].Ready {
 			status = http.StatusServiceUnavailable
 		}
 	}
-	return c.JSON(status, map[string]any{"ready": status == http.StatusOK, "parts": states})
+	return c.JSON(status, map[string]any{"ready": status == http.StatusOK, "state": whole, "parts": states})
 }
 
-func (s *Server) wait(ctx context.Context, name string, answer <-chan partState) partState {
+func (s *Server) askParts(ctx context.Context) []partState {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CheckTimeout)
+	defer cancel()
+	answers := make([]chan Health, len(s.deps.Parts))
+	for i, p := range s.deps.Parts {
+		answers[i] = make(chan Health, 1) // a late answer does not block its goroutine
+		go func() { answers[i] <- p.Check(ctx) }()
+	}
+	states := make([]partState, len(answers))
+	for i := range answers {
+		h := s.wait(ctx, answers[i])
+		states[i] = partState{Name: s.deps.Parts[i].Name, Ready: h.State.well(), State: h.State, Reason: string(h.Reason), Detail: h.Detail}
+	}
+	return states
+}
+
+func (s *Server) wait(ctx context.Context, answer <-chan Health) Health {
 	select {
-	case state := <-answer:
-		return state
+	case h := <-answer:
+		return h
 	case <-ctx.Done():
-		return partState{Name: name, Reason: fmt.Sprintf("no answer within %s", s.cfg.CheckTimeout.Round(time.Millisecond))}
+		return Health{State: Failed, Detail: fmt.Sprintf("no answer within %s", s.cfg.CheckTimeout.Round(time.Millisecond))}
 	}
 }

@@ -45,6 +45,9 @@ func asProblem(err error) *problem {
 		p.Allowed = e.Allowed
 		return p
 	}
+	if e, ok := errors.AsType[*deadletter.HeldError](err); ok {
+		return refuse(http.StatusConflict, "%v; nothing was sent. GET /readyz tells more. \"while_held\": true in the body sends all the same", e)
+	}
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", e.Limit)
 	}

@@ -1,10 +1,7 @@
 package admin
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -12,40 +9,27 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/failure"
 )
 
 // maxNamed is how many messages one call may name.
 const maxNamed = 10000
 
+// replayBody is what a replay may say. Of a message nothing may be left out: what a script forgot must not become message 0
+// of partition 0.
 type replayBody struct {
 	Reason   string `json:"reason"`
-	Messages named  `json:"messages"`
-	Max      *int   `json:"max"`
-}
-
-// named are messages named one by one. Nothing may be left out or null: what a script forgot must neither become message 0
-// of partition 0 nor all that is open.
-type named []deadletter.Place
-
-func (n *named) UnmarshalJSON(text []byte) error {
-	var places []struct {
+	Messages []struct {
 		Partition *int32 `json:"partition"`
 		Offset    *int64 `json:"offset"`
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&places); err != nil {
-		return err
-	}
-	*n = named{}
-	for _, p := range places {
-		if p.Partition == nil || p.Offset == nil {
-			return errors.New("each message needs a partition and an offset")
-		}
-		*n = append(*n, deadletter.Place{Partition: *p.Partition, Offset: *p.Offset})
-	}
-	return nil
+	} `json:"messages"`
+	Max         *int `json:"max"`
+	WhileHeld   bool `json:"while_held"`
+	OverCeiling bool `json:"over_ceiling"`
+	LiftAge     bool `json:"lift_age"`
 }
+
+const replayWant = `{"reason", "messages": [{"partition", "offset"}], "max", "while_held", "over_ceiling", "lift_age"}`
 
 type replayAnswer struct {
 	Replayed       int                     `json:"replayed"`
@@ -53,6 +37,7 @@ type replayAnswer struct {
 	SkippedReasons map[deadletter.Skip]int `json:"skipped_reasons"`
 	TargetTopic    string                  `json:"target_topic"`
 	DryRun         bool                    `json:"dry_run"`
+	Held           *failure.Reason         `json:"held,omitempty"` // a dry run only: why a real one would be refused
 }
 
 // replay answers POST /admin/dlq/{dlq_topic}/replay. Without a body it replays all that is open.
@@ -60,16 +45,15 @@ func (s *Server) replay(c echo.Context, by Token) (any, error) {
 	if err := s.knownTopic(c); err != nil {
 		return nil, err
 	}
-	p := params{c: c}
 	req := deadletter.Request{
-		Topic: s.cfg.DeadLetters, Target: c.QueryParam("target_topic"), DryRun: p.flag("dry_run"),
-		Actor: by.actor(), RequestID: requestID(c),
-	}
-	if p.err != nil {
-		return nil, p.err
+		Topic: s.cfg.DeadLetters, Target: valueOf[string](c, targetParam), DryRun: valueOf[bool](c, dryRunParam),
+		Actor: by.actor(), RequestID: requestID(c), Run: callID(c),
 	}
 	if err := readReplay(c.Request().Body, &req); err != nil {
 		return nil, err
+	}
+	if by.Role < Approver && (req.OverCeiling || req.LiftAge) {
+		return nil, refuse(http.StatusForbidden, "%s is a %s; over_ceiling and lift_age need the role %s", by.Name, by.Role, Approver)
 	}
 	// The answer comes when all is acknowledged, later than the server's own write timeout would have it.
 	deadline := time.Now().Add(s.cfg.ReplayTimeout)
@@ -88,6 +72,9 @@ func (s *Server) replay(c echo.Context, by Token) (any, error) {
 		return nil, err
 	}
 	a := replayAnswer{Replayed: res.Replayed, SkippedReasons: res.Skipped, TargetTopic: res.Target, DryRun: req.DryRun}
+	if res.Held != "" {
+		a.Held = &res.Held
+	}
 	for _, n := range res.Skipped {
 		a.Skipped += n
 	}
@@ -97,7 +84,7 @@ func (s *Server) replay(c echo.Context, by Token) (any, error) {
 // readReplay reads the body. Without one the replay is of all that is open.
 func readReplay(r io.Reader, req *deadletter.Request) error {
 	var body replayBody
-	given, err := readBody(r, &body, `{"reason", "messages": [{"partition", "offset"}], "max"}`)
+	given, err := readBody(r, &body, replayWant)
 	if err != nil {
 		return err
 	}
@@ -110,13 +97,19 @@ func readReplay(r io.Reader, req *deadletter.Request) error {
 	}
 	switch {
 	case body.Messages != nil && len(body.Messages) == 0:
-		return refuse(http.StatusUnprocessableEntity, "messages: the list is empty or null; leave it out to replay all that is open")
+		return refuse(http.StatusUnprocessableEntity, "messages: the list is empty; leave it out to replay all that is open")
 	case len(body.Messages) > maxNamed:
 		return refuse(http.StatusUnprocessableEntity, "messages: want at most %d", maxNamed)
 	case body.Max != nil && *body.Max < 1:
 		return refuse(http.StatusUnprocessableEntity, "max: want at least 1")
 	}
-	req.Reason, req.Messages = body.Reason, body.Messages
+	req.Reason, req.WhileHeld, req.OverCeiling, req.LiftAge = body.Reason, body.WhileHeld, body.OverCeiling, body.LiftAge
+	for i, m := range body.Messages {
+		if m.Partition == nil || m.Offset == nil || *m.Partition < 0 || *m.Offset < 0 {
+			return refuse(http.StatusBadRequest, "messages.%d: want a partition and an offset, both from 0", i)
+		}
+		req.Messages = append(req.Messages, deadletter.Place{Partition: *m.Partition, Offset: *m.Offset})
+	}
 	if body.Max != nil {
 		req.Max = *body.Max
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"example.com/billing/internal/failure"
 )
 
 // maxBody bounds what a request may carry.
@@ -21,7 +21,7 @@ type route struct {
 	method string
 	path   string
 	role   Role
-	params []string // of the query
+	params []param // of the query
 	handle func(c echo.Context, by Token) (any, error)
 }
 
@@ -29,14 +29,14 @@ func (s *Server) routes() []route {
 	return []route{
 		{http.MethodGet, "/admin/openapi.json", Viewer, nil, openAPI},
 		{http.MethodGet, "/admin/dlq", Viewer, nil, s.listTopics},
-		{http.MethodGet, "/admin/dlq/:dlq_topic/messages", Viewer, []string{"state", "reason", "class", "order_id", "from", "to", "limit", "cursor"}, s.listLetters},
+		{http.MethodGet, "/admin/dlq/:dlq_topic/messages", Viewer, []param{stateParam, reasonParam, classParam, orderIDParam, fromParam, toParam, limitParam, cursorParam}, s.listLetters},
 		{http.MethodGet, "/admin/dlq/:dlq_topic/messages/:partition/:offset", Viewer, nil, s.showLetter},
-		{http.MethodPost, "/admin/dlq/:dlq_topic/replay", Operator, []string{"target_topic", "dry_run"}, s.replay},
+		{http.MethodPost, "/admin/dlq/:dlq_topic/replay", Operator, []param{targetParam, dryRunParam}, s.replay},
 		{http.MethodPost, "/admin/consumption/pause", Operator, nil, s.pause},
 		{http.MethodPost, "/admin/consumption/resume", Operator, nil, s.resume},
 		{http.MethodPost, "/admin/consumption/accept", Operator, nil, s.accept},
 		{http.MethodGet, "/admin/orders/:order_id", Viewer, nil, s.explain},
-		{http.MethodGet, "/admin/audit", Viewer, []string{"actor", "from", "to", "limit", "cursor"}, s.listAudit},
+		{http.MethodGet, "/admin/audit", Viewer, []param{actorParam, fromParam, toParam, limitParam, cursorParam}, s.listAudit},
 	}
 }
 
@@ -46,7 +46,9 @@ func (s *Server) register() {
 	s.echo.Use(guard)
 	s.echo.GET("/healthz", func(c echo.Context) error { return c.JSON(http.StatusOK, map[string]string{"status": "ok"}) })
 	s.echo.GET("/readyz", s.ready)
-	s.echo.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.deps.Metrics, promhttp.HandlerOpts{Timeout: s.cfg.CheckTimeout})))
+	if s.cfg.PrivateAddr == "" {
+		s.echo.GET("/metrics", echo.WrapHandler(s.metrics()))
+	}
 	if len(s.cfg.Tokens) == 0 {
 		return
 	}
@@ -65,11 +67,11 @@ func (s *Server) serve(r route) echo.HandlerFunc {
 		if by.Role < r.role {
 			return refuse(http.StatusForbidden, "%s is a %s; this needs the role %s", by.Name, by.Role, r.role)
 		}
-		for name := range c.QueryParams() {
-			if !slices.Contains(r.params, name) {
-				return refuse(http.StatusBadRequest, "the query has an unknown parameter %.40q; known: %s", name, strings.Join(r.params, ", "))
-			}
+		given, err := readParams(c, r)
+		if err != nil {
+			return err
 		}
+		c.Set(valuesKey, given)
 		if r.method != http.MethodGet {
 			return s.serveOnce(c, r, by)
 		}
@@ -87,15 +89,18 @@ func (s *Server) serveOnce(c echo.Context, r route, by Token) error {
 	if err != nil {
 		return err
 	}
-	if stored, err := s.answers.begin(c.Request().Context(), call); err != nil {
+	if stored, err := s.answers.begin(c.Request().Context(), &call); err != nil {
 		return err
 	} else if stored != nil {
 		c.Response().Header().Set("Idempotent-Replayed", "true")
 		return c.JSONBlob(http.StatusOK, stored)
 	}
+	c.Set(callKey, call.id)
+	stop := s.answers.renew(c.Request().Context(), call)
 	answer, err := r.handle(c, by)
+	stop()
 	if err != nil {
-		return s.answers.forget(c.Request().Context(), call, err)
+		return s.answers.failed(c.Request().Context(), call, err)
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
@@ -112,7 +117,7 @@ func guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+				err = fmt.Errorf("panic: %w\n%s", failure.Recovered(v), debug.Stack())
 			}
 		}()
 		h := c.Response().Header()
@@ -122,6 +127,9 @@ func guard(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set(echo.HeaderXRequestID, givenID(c.Request().Header.Get(echo.HeaderXRequestID)))
+		if c.Request().ContentLength > maxBody {
+			return &http.MaxBytesError{Limit: maxBody}
+		}
 		c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, maxBody)
 		return next(c)
 	}

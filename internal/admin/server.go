@@ -28,13 +28,15 @@ import (
 
 // Config says where to listen and who may come in. Zero durations take their defaults.
 type Config struct {
-	Addr           string
-	DeadLetters    string  // the dead-letter topic
-	Tokens         []Token // none: no admin surface, only health and metrics
-	AllowDemoToken bool    // only the demo does
-	CheckTimeout   time.Duration
-	ReplayTimeout  time.Duration
-	StopTimeout    time.Duration
+	Addr          string
+	PrivateAddr   string   // when set, metrics are here only, and the profiles of the process
+	DeadLetters   string   // the dead-letter topic
+	Tokens        []Token  // none: no admin surface, only health and metrics
+	ShowHeaders   []string // of producers, that every role may see
+	CheckTimeout  time.Duration
+	ReplayTimeout time.Duration
+	CallLease     time.Duration // how long a call with an Idempotency-Key whose process died keeps it
+	StopTimeout   time.Duration
 }
 
 // Deps are what the server shows and acts through.
@@ -60,6 +62,7 @@ type Server struct {
 	failures    *rate.Limiter
 	echo        *echo.Echo
 	listener    net.Listener
+	private     net.Listener // nil: there is none
 }
 
 // New checks the settings and takes the port, so that a port in use fails the start. Run serves; without it, Close.
@@ -67,24 +70,34 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Pool == nil || deps.Letters == nil || deps.Records == nil || deps.Replayer == nil || deps.Metrics == nil || deps.Clock == nil || deps.Log == nil {
 		return nil, errors.New("admin: pool, letters, records, replayer, metrics, clock and log are required")
 	}
-	for _, t := range cfg.Tokens {
-		if t.demo && !cfg.AllowDemoToken {
-			return nil, fmt.Errorf("admin: the token of %q is the demo's, which everyone knows; make your own: openssl rand -hex 24", t.Name)
-		}
-	}
 	setDefault(&cfg.CheckTimeout, 2*time.Second)
 	setDefault(&cfg.ReplayTimeout, 2*time.Minute)
+	setDefault(&cfg.CallLease, 15*time.Second)
 	setDefault(&cfg.StopTimeout, 5*time.Second)
 	s := &Server{
-		cfg: cfg, deps: deps, audit: audit.New(deps.Pool), history: history{deps.Pool}, answers: answers{deps.Pool, cfg.ReplayTimeout + 10*time.Second},
+		cfg: cfg, deps: deps, audit: audit.New(deps.Pool), history: history{deps.Pool}, answers: answers{deps.Pool, cfg.CallLease, deps.Log},
 		consumption: fleet.NewSwitch(deps.Pool), failures: rate.NewLimiter(1, 10), echo: echo.New(),
 	}
 	s.register()
 	var err error
-	if s.listener, err = new(net.ListenConfig).Listen(context.Background(), "tcp", cfg.Addr); err != nil {
-		return nil, fmt.Errorf("admin: listen on %q: %w", cfg.Addr, err)
+	if s.listener, err = listen(cfg.Addr); err != nil {
+		return nil, err
+	}
+	if cfg.PrivateAddr == "" {
+		return s, nil
+	}
+	if s.private, err = listen(cfg.PrivateAddr); err != nil {
+		return nil, errors.Join(err, s.listener.Close())
 	}
 	return s, nil
+}
+
+func listen(address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("admin: listen on %q: %w", address, err)
+	}
+	return l, nil
 }
 
 func setDefault(d *time.Duration, value time.Duration) {
@@ -111,31 +124,53 @@ func (s *Server) Routes() []string {
 	return all
 }
 
-// Close gives the port back when Run was never called.
-func (s *Server) Close() error { return s.listener.Close() }
+// PrivateAddr is where metrics and profiles are; empty: there is no private address.
+func (s *Server) PrivateAddr() string {
+	if s.private == nil {
+		return ""
+	}
+	return s.private.Addr().String()
+}
+
+// Close gives the ports back when Run was never called.
+func (s *Server) Close() error {
+	if s.private == nil {
+		return s.listener.Close()
+	}
+	return errors.Join(s.listener.Close(), s.private.Close())
+}
 
 // Run serves until the context ends, then lets running requests finish within StopTimeout.
 func (s *Server) Run(ctx context.Context) error {
-	server := &http.Server{
-		Handler:           s.echo,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug),
+	public := s.newHTTP(s.echo, 30*time.Second)
+	private := s.newHTTP(s.privateHandler(), longestProfile)
+	served := make(chan error, 2)
+	go func() { served <- public.Serve(s.listener) }()
+	if s.private != nil {
+		go func() { served <- private.Serve(s.private) }()
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(s.listener) }()
 	select {
 	case err := <-served:
-		return fmt.Errorf("admin: serve: %w", err)
+		return errors.Join(fmt.Errorf("admin: serve: %w", err), public.Close(), private.Close())
 	case <-ctx.Done():
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
 	defer cancel()
-	if err := server.Shutdown(stop); err != nil {
-		return errors.Join(fmt.Errorf("admin: requests cut off at the stop: %w", err), server.Close())
+	cut := private.Close() // a profile of two minutes must not delay the stop
+	if err := public.Shutdown(stop); err != nil {
+		return errors.Join(fmt.Errorf("admin: requests cut off at the stop: %w", err), public.Close(), cut)
 	}
-	return nil
+	return cut
+}
+
+func (s *Server) newHTTP(h http.Handler, write time.Duration) *http.Server {
+	return &http.Server{
+		Handler:           answerHead(h),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      write,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug),
+	}
 }

@@ -22,8 +22,14 @@ const (
 
 func (r Role) String() string { return [...]string{"none", "viewer", "operator", "approver"}[r] }
 
-// demoToken is printed by the demo and known to everyone.
-const demoToken = "demo-operator-token"
+// publicTokens stand in this repository: in its documents, its compose file, its demo and its tests. A test looks for more.
+var publicTokens = [...]string{
+	"demo-operator-token",
+	"local-only-operator-token",
+	"viewer-token-0123456789", "operator-token-0123456", "approver-token-0123456",
+	"0123456789abcdef", "0123456789abcdeg", "0123:456789abcdef",
+	"secret-three-secret-three",
+}
 
 // minTokenLength makes guessing hopeless, given that the token was made by a machine.
 const minTokenLength = 16
@@ -33,7 +39,6 @@ type Token struct {
 	Name string
 	Role Role
 	hash [sha256.Size]byte
-	demo bool
 }
 
 // ParseTokens reads `name:role:token,…`. Nothing of a token stands in an error. An empty text gives no tokens.
@@ -43,7 +48,7 @@ func ParseTokens(text string) ([]Token, error) {
 	}
 	var tokens []Token
 	var problems []error
-	names := map[string]bool{}
+	names, owners := map[string]bool{}, map[[sha256.Size]byte]string{}
 	for i, entry := range strings.Split(text, ",") {
 		t, err := parseToken(strings.TrimSpace(entry))
 		switch {
@@ -51,8 +56,11 @@ func ParseTokens(text string) ([]Token, error) {
 			problems = append(problems, fmt.Errorf("admin token %d: %w", i+1, err))
 		case names[t.Name]:
 			problems = append(problems, fmt.Errorf("admin token %d: the name %q stands twice", i+1, t.Name))
+		case owners[t.hash] != "":
+			problems = append(problems, fmt.Errorf("admin token %d: %q and %q have the same token, so nobody could tell who acted; give each its own",
+				i+1, owners[t.hash], t.Name))
 		default:
-			names[t.Name] = true
+			names[t.Name], owners[t.hash] = true, t.Name
 			tokens = append(tokens, t)
 		}
 	}
@@ -68,14 +76,14 @@ func parseToken(entry string) (Token, error) {
 	if !legalName(name) {
 		return Token{}, errors.New("the name must be 1 to 64 of letters, digits and . _ - @")
 	}
-	t := Token{Name: name, hash: sha256.Sum256([]byte(secret)), demo: secret == demoToken}
+	t := Token{Name: name, hash: sha256.Sum256([]byte(secret))}
 	for _, r := range []Role{Viewer, Operator, Approver} {
 		if role == r.String() {
 			t.Role = r
 		}
 	}
 	if t.Role == 0 {
-		return Token{}, fmt.Errorf("%q has role %q, want viewer, operator or approver", name, role)
+		return Token{}, fmt.Errorf("%q has no role viewer, operator or approver between the colons", name)
 	}
 	if len(secret) < minTokenLength {
 		return Token{}, fmt.Errorf("the token of %q is shorter than %d characters", name, minTokenLength)
@@ -84,6 +92,20 @@ func parseToken(entry string) (Token, error) {
 		return Token{}, fmt.Errorf("the token of %q has a space or a character that is not visible ASCII", name)
 	}
 	return t, nil
+}
+
+// RefusePublic is an error if a token is one that everyone can read in this repository.
+func RefusePublic(tokens []Token) error {
+	var problems []error
+	for _, t := range tokens {
+		for _, public := range publicTokens {
+			if t.hash == sha256.Sum256([]byte(public)) {
+				problems = append(problems, fmt.Errorf("the token of %q stands in this service's documents or tests, so everyone knows it; "+
+					"make your own: openssl rand -hex 24 (only with BILLING_ENVIRONMENT=local is it taken)", t.Name))
+			}
+		}
+	}
+	return errors.Join(problems...)
 }
 
 func legalName(name string) bool {

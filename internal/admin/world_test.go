@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"example.com/billing/internal/admin"
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/failure"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/retry"
 	"example.com/billing/internal/testkit"
@@ -38,12 +40,14 @@ type world struct {
 	cfg    admin.Config
 	log    *logText
 	url    string
+	held   atomic.Value // failure.Reason of the line; empty: it runs
 }
 
 // newWorld lists dead letters, too. It serves when serve is called.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, kafka: testkit.Kafka(t), db: testkit.Postgres(t), log: &logText{}}
+	w.held.Store(failure.Reason(""))
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	w.ladder = retry.NewLadder(w.kafka.Name("orders"), w.kafka.Name("billing"), []time.Duration{5 * time.Second})
 	w.kafka.CreateTopics(1, w.ladder.Topics()...)
@@ -57,6 +61,7 @@ func newWorld(t *testing.T) *world {
 	records := deadletter.NewRecords(w.db.Pool, reader, reader)
 	replayer, err := deadletter.NewReplayer(deadletter.ReplayerConfig{
 		Ladder: w.ladder, Ceiling: 5, Environment: "test", Clock: time.Now, Log: log, ListWait: testkit.Patience,
+		Held: func() failure.Reason { return w.held.Load().(failure.Reason) },
 	}, w.db.Pool, reader, records, producer)
 	require.NoError(t, err)
 	ingester, err := deadletter.NewIngester(deadletter.IngesterConfig{Topic: w.ladder.DeadLetters(), Main: w.ladder.Main(), Log: log}, w.db.Pool, reader, reader, decode)

@@ -8,13 +8,14 @@ var rooms = map[string][]string{
 
 	"internal/platform/crash":       nil, // where a test build dies
 	"internal/platform/kafkaclient": {"internal/platform/crash"},
+	"internal/platform/limiter":     nil,
 	"internal/platform/postgres":    nil,
 	"internal/platform/telemetry":   nil,
 
 	"internal/hold":                 {"internal/failure"},
 	"internal/retry":                {"internal/platform/crash", "internal/failure", "internal/hold", "internal/platform/kafkaclient"},
 	"internal/proof":                {"internal/failure", "internal/retry", "internal/platform/kafkaclient"},
-	"internal/billing":              {"internal/failure"},
+	"internal/billing":              {"internal/failure", "internal/platform/limiter"},
 	"internal/billing/httpprovider": {"internal/platform/crash", "internal/billing", "internal/failure"},
 	"internal/billing/pgstore":      {"internal/platform/crash", "internal/billing", "internal/failure", "internal/platform/postgres"},
 	"internal/orders": {

@@ -118,3 +118,13 @@ type Attempt struct {
 	Replayed          bool   // the provider answered from its memory of the key
 	Detail            string // for people: no payload, no key, no token
 }
+
+// Moved says what the order's row knows about money.
+type Moved uint8
+
+// What the row knows.
+const (
+	NoMoney   Moved = iota // there is no row, or it is proven that no money moved
+	MayBe                  // somebody works on the order, or nobody knows how an attempt ended
+	Certainly              // it is charged
+)

@@ -17,25 +17,26 @@ type Money struct {
 }
 
 // ParseMoney reads a decimal exactly: digits, optionally a point and more digits. There is no sign, no exponent, no
-// space and no rounding: more fraction digits than the currency has are an error. Errors are *failure.Error.
+// space and no rounding: more fraction digits than the currency has are an error. Errors are *failure.Error; they name the
+// rule and never the value, which may be anything that stood in the wrong field.
 func ParseMoney(text, currency string) (Money, error) {
 	exponent, ok := exponentOf(currency)
 	if !ok {
-		return Money{}, failure.New(failure.UnknownCurrency, "currency %.10q is not an ISO 4217 code such as \"EUR\"", currency)
+		return Money{}, failure.New(failure.UnknownCurrency, "currency is not an ISO 4217 code such as \"EUR\"")
 	}
 	if strings.HasPrefix(text, "-") && decimal(text[1:]) {
 		return Money{}, failure.New(failure.AmountNotPositive, "total_amount is negative, want more than 0")
 	}
 	if !decimal(text) {
-		return Money{}, failure.New(failure.InvalidAmount, "total_amount %.40q is not a plain decimal such as \"149.90\"", text)
+		return Money{}, failure.New(failure.InvalidAmount, "total_amount is not a plain decimal such as \"149.90\"")
 	}
 	whole, fraction, _ := strings.Cut(text, ".")
 	if len(fraction) > exponent {
-		return Money{}, failure.New(failure.AmountTooPrecise, "total_amount has %d fraction digits, %s has %d", len(fraction), currency, exponent)
+		return Money{}, failure.New(failure.AmountTooPrecise, "total_amount has more than the %d fraction digits of its currency", exponent)
 	}
 	digits := strings.TrimLeft(whole+fraction+strings.Repeat("0", exponent-len(fraction)), "0")
 	if len(digits) > maxDigits {
-		return Money{}, failure.New(failure.AmountTooLarge, "total_amount has %d digits, at most %d are taken", len(digits), maxDigits)
+		return Money{}, failure.New(failure.AmountTooLarge, "total_amount has more than %d digits", maxDigits)
 	}
 	if digits == "" {
 		return Money{}, failure.New(failure.AmountNotPositive, "total_amount is 0, want more than 0")

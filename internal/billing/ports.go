@@ -2,10 +2,14 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
 )
+
+// ErrTooLarge marks an answer that is larger than we take. A list can be asked for in smaller pages.
+var ErrTooLarge = errors.New("the answer is too large")
 
 // Store keeps claims and outcomes. pgstore is the one implementation.
 type Store interface {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/platform/limiter"
 )
 
 // ErrContradiction marks an answer that is well formed and says something else than what was asked for: another amount,
@@ -30,7 +32,7 @@ type Service struct {
 	store    Store
 	provider Provider
 	cfg      ServiceConfig
-	bulkhead *bulkhead
+	limiter  *limiter.Limiter
 }
 
 // NewService checks the limits.
@@ -44,7 +46,7 @@ func NewService(store Store, provider Provider, cfg ServiceConfig) (*Service, er
 	if cfg.Verdict == nil {
 		return nil, errors.New("billing: somebody must give the verdict on a refusal")
 	}
-	return &Service{store: store, provider: provider, cfg: cfg, bulkhead: newBulkhead(cfg.InFlight, cfg.Clock)}, nil
+	return &Service{store: store, provider: provider, cfg: cfg, limiter: limiter.New(cfg.InFlight, cfg.Clock)}, nil
 }
 
 // Receipt tells how an order was charged.
@@ -72,13 +74,14 @@ func (s *Service) Charge(ctx context.Context, o Order) (Receipt, error) {
 	return Receipt{ProviderChargeID: settlement.ProviderChargeID}, failed
 }
 
-// claimAndAttempt works within the bulkhead. The wait comes before the claim, whose lease must not run meanwhile; the
+// claimAndAttempt works within the limiter. The wait comes before the claim, whose lease must not run meanwhile; the
 // settlement comes after, so that a slow database does not leave the provider idle.
 func (s *Service) claimAndAttempt(ctx context.Context, o Order) (c *Claim, st *Standing, end Settlement, err error) {
-	if err := s.bulkhead.enter(ctx); err != nil {
+	place, err := s.limiter.Enter(ctx)
+	if err != nil {
 		return nil, nil, Settlement{}, err
 	}
-	defer func() { s.bulkhead.leave(end.State == Succeeded, end.Reason == failure.ProviderRateLimited) }()
+	defer func() { s.limiter.Leave(place, outcomeOf(end)) }()
 	c, st, err = s.claim(ctx, o)
 	if err == nil && c != nil {
 		end, err = s.attempt(ctx, c)
@@ -86,8 +89,21 @@ func (s *Service) claimAndAttempt(ctx context.Context, o Order) (c *Claim, st *S
 	return c, st, end, err
 }
 
-// Limit is how many charges may be at the provider now; a rate limit of the provider lowers it.
-func (s *Service) Limit() int { return s.bulkhead.Limit() }
+// outcomeOf tells the limiter what the provider's answer says about its rate limit.
+func outcomeOf(end Settlement) limiter.Outcome {
+	switch status := end.Attempt.HTTPStatus; {
+	case status == http.StatusTooManyRequests:
+		return limiter.Refused
+	case status >= 200 && status < 500:
+		return limiter.Taken
+	default:
+		return limiter.Silent
+	}
+}
+
+// Limit is what bounds the charges at the provider now. A provider that refuses many as too many lowers it, which is no
+// failure (hazards H16, H35).
+func (s *Service) Limit() limiter.Limit { return s.limiter.Limit() }
 
 // claim asks again in the currency of the row when the event named none: a changed default must not turn a waiting order
 // into a conflict (hazard H6).
@@ -126,7 +142,7 @@ func (s *Service) attempt(ctx context.Context, c *Claim) (st Settlement, failed 
 	started := s.cfg.Clock()
 	defer func() {
 		if p := recover(); p != nil {
-			f := failure.New(failure.Panic, "panic while charging: %v", p)
+			f := failure.New(failure.Panic, "panic while charging: %v", failure.Recovered(p))
 			st, failed = Settlement{State: Unknown, Unknown: true, Sent: true, Reason: f.Reason}, f
 			st.Attempt.Kind = "charge"
 		}
@@ -138,6 +154,11 @@ func (s *Service) attempt(ctx context.Context, c *Claim) (st Settlement, failed 
 	}()
 	ctx, cancel := context.WithTimeout(ctx, c.LeaseEnd.Sub(started)) // what comes later is another claim's to ask for
 	defer cancel()
+	if !started.Before(c.SendBy) { // the provider has nothing to do with that
+		f := failure.New(failure.DatabaseBusy, "the claim came %s too late to send anything", started.Sub(c.SendBy))
+		f.Uncounted = true
+		return unsent(c, f)
+	}
 	if s.mustLookUp(c) {
 		return s.lookUp(ctx, c)
 	}
@@ -186,16 +207,25 @@ func (s *Service) mayBeWorkedOn(c *Claim) bool {
 func inconclusive(err error) *failure.Error {
 	f := failure.Of(err)
 	if f.Fault(failure.Hold) == failure.OfMessage {
-		return failure.New(failure.LookupInconclusive, "look-up: %w", err)
+		after := f.RetryAfter
+		f = failure.New(failure.LookupInconclusive, "look-up: %w", err)
+		f.RetryAfter = after
 	}
 	f.Uncounted = true
 	return f
 }
 
-// lookedUp settles a look-up that proved nothing: what was known before still is.
+// lookedUp settles a look-up that proved nothing.
 func lookedUp(c *Claim, f *failure.Error) (Settlement, error) {
+	st, err := unsent(c, f)
+	st.Attempt.Kind = "lookup"
+	return st, err
+}
+
+// unsent settles a claim under which nothing was sent: what was known before still is.
+func unsent(c *Claim, f *failure.Error) (Settlement, error) {
 	f.Unknown = c.Unknown
-	return Settlement{State: openState(c.Unknown), Unknown: c.Unknown, Reason: f.Reason, Attempt: Attempt{Kind: "lookup"}}, f
+	return Settlement{State: openState(c.Unknown), Unknown: c.Unknown, Reason: f.Reason, Attempt: Attempt{Kind: "charge"}}, f
 }
 
 func (s *Service) adopt(c *Claim, found []ProviderCharge) (Settlement, error) {

@@ -49,6 +49,9 @@ func (d *desk) Claim(_ context.Context, o Order) (*Claim, *Standing, error) {
 	}
 	c := *d.claim
 	c.Order = o
+	if c.SendBy.IsZero() {
+		c.SendBy = testNow.Add(5 * time.Second)
+	}
 	return &c, nil, nil
 }
 
@@ -328,6 +331,22 @@ func TestSettleGivesUpAfterTheGrace(t *testing.T) {
 	cancel()
 	_, err := newTestService(t, d).Charge(ctx, testOrder())
 	require.ErrorContains(t, err, "database gone")
+}
+
+// A claim that took so long that nothing may be sent any more is the database's slowness: the provider was never asked.
+func TestALateClaimIsNotTheProvidersFault(t *testing.T) {
+	for _, unknown := range []bool{false, true} {
+		d := &desk{claim: freshClaim()}
+		d.claim.SendBy, d.claim.Unknown = testNow, unknown
+		_, err := newTestService(t, d).Charge(t.Context(), testOrder())
+		f := failure.Of(err)
+		require.Equal(t, failure.DatabaseBusy, f.Reason)
+		require.True(t, f.Uncounted)
+		require.Equal(t, unknown, f.Unknown)
+		require.Zero(t, d.sent+d.lookups)
+		require.Equal(t, openState(unknown), d.settled[0].State)
+		require.False(t, d.settled[0].Sent)
+	}
 }
 
 // So many orders are refused that it is an outage: none is settled as refused, none is announced, and what was known of the

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"example.com/billing/internal/failure"
@@ -25,7 +26,7 @@ func (s *Service) settle(ctx context.Context, c *Claim, st Settlement) error {
 		select {
 		case <-write.Done():
 			return err
-		case <-time.After(wait):
+		case <-time.After(wait/2 + rand.N(wait)): // those who wait for one thing must not come back at once
 		}
 	}
 }

@@ -97,37 +97,61 @@ func (i *Ingester) listWhileHeld(ctx context.Context) (err error) {
 		return err
 	}
 	work, ctx := errgroup.WithContext(ctx)
-	read := make(chan kafkaclient.Message, maxInsert)
+	read := make(chan step, maxInsert)
+	hand := func(s step) error {
+		select {
+		case read <- s:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	work.Go(func() error { return i.keepLease(ctx, inc) })
 	work.Go(func() error {
-		return i.reader.ReadFrom(ctx, i.cfg.Topic, inc.next, func(m kafkaclient.Message) error {
-			select {
-			case read <- m:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
+		return i.reader.ReadFrom(ctx, i.cfg.Topic, inc.next,
+			func(m kafkaclient.Message) error { return hand(step{m.Partition, m.Offset + 1, &m}) },
+			func(partition int32, next int64) error { return hand(step{partition, next, nil}) })
 	})
 	work.Go(func() error { return i.insertAll(ctx, inc, read) })
 	return work.Wait()
 }
 
+// step is how far a partition was read: by a record, or to its end, where the last offsets may be no records.
+type step struct {
+	partition int32
+	next      int64
+	record    *kafkaclient.Message // nil: the end
+}
+
 // insertAll writes in natural batches: what gathered while the last one was written goes next, so that nothing waits for
-// a timer.
-func (i *Ingester) insertAll(ctx context.Context, inc incarnation, read <-chan kafkaclient.Message) error {
+// a timer. An end that only says what the record before it said is not written.
+func (i *Ingester) insertAll(ctx context.Context, inc incarnation, read <-chan step) error {
+	listed := map[int32]int64{}
 	for {
-		var batch []kafkaclient.Message
+		var records []kafkaclient.Message
+		next := map[int32]int64{}
+		add := func(s step) {
+			if s.record == nil && s.next <= listed[s.partition] {
+				return
+			}
+			listed[s.partition], next[s.partition] = s.next, s.next
+			if s.record != nil {
+				records = append(records, *s.record)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case m := <-read:
-			batch = append(batch, m)
+		case s := <-read:
+			add(s)
 		}
 		for range min(len(read), maxInsert-1) {
-			batch = append(batch, <-read)
+			add(<-read)
 		}
-		if err := i.rows.insert(ctx, inc, batch); err != nil {
+		if len(next) == 0 {
+			continue
+		}
+		if err := i.rows.insert(ctx, inc, records, next); err != nil {
 			return err
 		}
 	}

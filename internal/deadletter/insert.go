@@ -23,7 +23,7 @@ type inserter struct {
 }
 
 // insert lists the records and moves the positions, all or nothing, and only as the one reader.
-func (w inserter) insert(ctx context.Context, inc incarnation, records []kafkaclient.Message) error {
+func (w inserter) insert(ctx context.Context, inc incarnation, records []kafkaclient.Message, next map[int32]int64) error {
 	letters := make([]retry.DeadLetter, len(records))
 	for i, m := range records {
 		letters[i] = retry.OpenDeadLetter(m)
@@ -32,10 +32,8 @@ func (w inserter) insert(ctx context.Context, inc incarnation, records []kafkacl
 		return err
 	}
 	b := &pgx.Batch{}
-	next := map[int32]int64{}
 	for _, d := range letters {
 		w.queue(b, inc, d)
-		next[d.Message.Partition] = d.Message.Offset + 1
 	}
 	for p, offset := range next {
 		b.Queue(`UPDATE dead_letter_positions SET next_offset = $3, updated_at = now() WHERE topic_id = $1 AND partition = $2 AND next_offset < $3`, inc.id, p, offset)
@@ -85,6 +83,10 @@ func (w inserter) queue(b *pgx.Batch, inc incarnation, d retry.DeadLetter) {
 		ON CONFLICT (topic_id, partition, "offset") DO NOTHING`,
 		inc.topic, inc.id, m.Partition, m.Offset, string(d.Class), string(d.Reason), d.Error, d.Failures, order, minor, currency,
 		o.topic, o.topicID, o.partition, o.offset, o.at, storable(d.FirstFailure), dead, d.ReplayCount, d.ReplayID, proof.BodyHash(m.Key, m.Value))
+	if d.ReplayID != uuid.Nil { // it came back, so it was sent: a replay that died before it could write that down has ended
+		b.Queue(`UPDATE dead_letters SET state = 'replayed', lease_until = NULL, finished_at = now()
+			WHERE replay_id = $1 AND state = 'replaying' AND (body_hash = $2 OR body_hash IS NULL)`, d.ReplayID, proof.BodyHash(m.Key, m.Value))
+	}
 }
 
 // origin is the record of the main topic, as far as the headers tell.

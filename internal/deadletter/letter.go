@@ -25,11 +25,12 @@ const (
 	Replaying State = "replaying" // taken by a replay that has not seen the broker's acknowledgement
 	Replayed  State = "replayed"
 	Dropped   State = "dropped"
-	Resolved  State = "resolved" // mended by hand
+	Resolved  State = "resolved"  // mended by hand
+	Duplicate State = "duplicate" // a record that was published twice: the first one counts, and is decided on
 )
 
 // States are all of them.
-func States() []State { return []State{Open, Replaying, Replayed, Dropped, Resolved} }
+func States() []State { return []State{Open, Replaying, Replayed, Dropped, Resolved, Duplicate} }
 
 // Letter is one row of the working list. Pointers are nil where it cannot be told.
 type Letter struct {
@@ -62,6 +63,11 @@ var ErrNotFound = errors.New("no such dead letter")
 
 // ErrBehind means that the working list has not caught up with the topic in time: nothing was done.
 var ErrBehind = errors.New("the working list has not caught up with the dead-letter topic")
+
+// HeldError means that nothing more was sent, since the line is held or paused.
+type HeldError struct{ Reason failure.Reason }
+
+func (e *HeldError) Error() string { return fmt.Sprintf("the line is held: %s", e.Reason) }
 
 // TopicError names a topic that is not a dead-letter topic of this service.
 type TopicError struct{ Topic, Want string }

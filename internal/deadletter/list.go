@@ -32,7 +32,7 @@ type Filter struct {
 }
 
 // columns in the order that scanLetter reads.
-const columns = `id, partition, "offset", topic, state, class, reason, error, failures, order_id, amount_minor, currency, origin_topic,
+const columns = `id, partition, "offset", topic, CASE WHEN duplicate_of IS NULL THEN state ELSE 'duplicate' END, class, reason, error, failures, order_id, amount_minor, currency, origin_topic,
 	origin_partition, origin_offset, origin_at, first_failure_at, dead_at, replay_count, replay_id, replay_target, finished_at, duplicate_of`
 
 func scanLetter(row pgx.CollectableRow) (l Letter, err error) {
@@ -57,7 +57,10 @@ func (f Filter) where(topic string) (string, []any) {
 			where += fmt.Sprintf(" AND "+condition, len(args))
 		}
 	}
-	add(f.State != "", "state = $%d", string(f.State))
+	add(f.State != "" && f.State != Duplicate, "state = $%d AND duplicate_of IS NULL", string(f.State))
+	if f.State == Duplicate {
+		where += " AND duplicate_of IS NOT NULL"
+	}
 	add(f.Reason != "", "reason = $%d", string(f.Reason))
 	add(f.Class != "", "class = $%d", string(f.Class))
 	add(f.OrderID != uuid.Nil, "order_id = $%d", f.OrderID)
@@ -89,7 +92,7 @@ func (s *List) OfOrder(ctx context.Context, order uuid.UUID) ([]Letter, error) {
 func (s *List) Replayed(ctx context.Context, id, mainID uuid.UUID) (*proof.Replay, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT CASE WHEN origin_topic_id IS NULL OR origin_topic_id = $2 THEN coalesce(origin_topic, '') ELSE '' END,
-		       coalesce(origin_partition, 0), coalesce(origin_offset, 0), body_hash, replay_count + 1, state IN ('dropped', 'resolved')
+		       coalesce(origin_partition, 0), coalesce(origin_offset, 0), body_hash, replay_count + 1, state IN ('dropped', 'resolved'), age_lifted
 		FROM dead_letters WHERE replay_id = $1`, id, mainID)
 	if err != nil {
 		return nil, fmt.Errorf("look for replay %s: %w", id, err)
@@ -119,7 +122,7 @@ func (s *List) query(ctx context.Context, sql string, args ...any) ([]Letter, er
 // Stats are the figures of one topic. Duplicates are not counted.
 type Stats struct {
 	Unresolved map[failure.Reason]int64
-	Amount     map[string]int64 // money at risk in minor units, by currency; letters whose amount can be read
+	Amount     map[string]int64 // money at risk in minor units, by currency: of each order once, and of none that is charged
 	Oldest     time.Duration    // age of the oldest unresolved letter; 0 when there is none
 }
 
@@ -127,10 +130,14 @@ type Stats struct {
 func (s *List) Stats(ctx context.Context, topic string) (Stats, error) {
 	st := Stats{Unresolved: map[failure.Reason]int64{}, Amount: map[string]int64{}}
 	rows, err := s.pool.Query(ctx, `
-		SELECT reason, coalesce(currency, ''), count(*), coalesce(sum(amount_minor), 0)::bigint,
+		SELECT reason, coalesce(at_risk, ''), count(*), coalesce(sum(amount_minor) FILTER (WHERE at_risk IS NOT NULL), 0)::bigint,
 		       greatest(extract(epoch FROM now() - min(dead_at)), 0)::float8
-		FROM dead_letters WHERE topic = $1 AND state IN ('open', 'replaying') AND duplicate_of IS NULL
-		GROUP BY reason, currency`, topic)
+		FROM (
+			SELECT d.reason, d.amount_minor, d.dead_at, CASE WHEN c.state IS DISTINCT FROM 'succeeded'
+				AND row_number() OVER (PARTITION BY d.order_id, d.currency ORDER BY d.amount_minor DESC, d.id) = 1 THEN d.currency END AS at_risk
+			FROM dead_letters d LEFT JOIN charges c ON c.order_id = d.order_id
+			WHERE d.topic = $1 AND d.state IN ('open', 'replaying') AND d.duplicate_of IS NULL) AS unresolved
+		GROUP BY reason, at_risk`, topic)
 	if err != nil {
 		return st, fmt.Errorf("count dead letters: %w", err)
 	}

@@ -27,9 +27,13 @@ type Topics interface {
 
 // Reader reads a topic by assignment: it joins no group and commits nothing. kafkaclient.Reader is the one implementation.
 type Reader interface {
-	// ReadFrom hands over the records from the offsets on, in the order of each partition, until the context ends or handle
-	// fails; then it returns that error. An offset that is no longer there means the first one that is.
-	ReadFrom(ctx context.Context, topic string, from map[int32]int64, handle func(kafkaclient.Message) error) error
+	// ReadFrom hands over the records from the offsets on, in the order of each partition, until the context ends or a
+	// function fails; then it returns that error. An offset that is no longer there means the first one that is. At the end
+	// of a partition, behind its records, atEnd gets the offset that the next record will have at least: the last offsets
+	// need not be records.
+	ReadFrom(
+		ctx context.Context, topic string, from map[int32]int64, handle func(kafkaclient.Message) error, atEnd func(partition int32, next int64) error,
+	) error
 }
 
 // Place is where a record stands in its topic.

@@ -83,6 +83,14 @@ func (r *Records) read(ctx context.Context, topic string, round map[int32]run, f
 			return errAllRead
 		}
 		return nil
+	}, func(p int32, next int64) error {
+		if rest := left[p]; len(rest) > 0 && rest[len(rest)-1] >= next {
+			return nil
+		}
+		if delete(left, p); len(left) == 0 { // what is still asked for are no records
+			return errAllRead
+		}
+		return nil
 	})
 	if errors.Is(err, errAllRead) {
 		return nil

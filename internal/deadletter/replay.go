@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/billing/internal/audit"
+	"example.com/billing/internal/failure"
 	"example.com/billing/internal/retry"
 )
 
@@ -21,11 +22,13 @@ const batchSize = 200
 // ReplayerConfig says what may be replayed, and where to.
 type ReplayerConfig struct {
 	Ladder      retry.Ladder
-	Targets     []string      // allowed targets, the default first; none: the first retry topic, then the main topic
-	Ceiling     int           // replays of one message
-	Environment string        // part of the idempotency key of an order that is opened again
-	Lease       time.Duration // default 1 min: when a replay that stopped half-way may be taken up again
-	ListWait    time.Duration // default 10 s: how long to wait for the working list to catch up
+	Targets     []string              // allowed targets, the default first; none: the first retry topic, then the main topic
+	Ceiling     int                   // replays of one message
+	Environment string                // part of the idempotency key of an order that is opened again
+	MaxAge      time.Duration         // orders older than this are not charged; 0: all are
+	Held        func() failure.Reason // why the line stands; empty: it runs
+	Lease       time.Duration         // default 1 min: when a replay that stopped half-way may be taken up again
+	ListWait    time.Duration         // default 10 s: how long to wait for the working list to catch up
 	Clock       func() time.Time
 	Log         *slog.Logger
 }
@@ -41,8 +44,8 @@ type Replayer struct {
 
 // NewReplayer checks the settings.
 func NewReplayer(cfg ReplayerConfig, pool *pgxpool.Pool, topics Topics, records *Records, publisher Publisher) (*Replayer, error) {
-	if pool == nil || topics == nil || records == nil || publisher == nil || cfg.Clock == nil || cfg.Log == nil || cfg.Environment == "" {
-		return nil, errors.New("replay: pool, topics, records, publisher, clock, log and environment are required")
+	if pool == nil || topics == nil || records == nil || publisher == nil || cfg.Clock == nil || cfg.Held == nil || cfg.Log == nil || cfg.Environment == "" {
+		return nil, errors.New("replay: pool, topics, records, publisher, clock, held, log and environment are required")
 	}
 	if cfg.Ceiling < 1 || len(cfg.Ladder.Tiers()) == 0 {
 		return nil, errors.New("replay: a ceiling of at least 1 and a ladder with tiers are required")
@@ -66,11 +69,17 @@ func NewReplayer(cfg ReplayerConfig, pool *pgxpool.Pool, topics Topics, records 
 
 // Request is what a person asks for.
 type Request struct {
-	Topic     string  // the dead-letter topic
-	Target    string  // empty: the default
-	Messages  []Place // nil: all that is open
-	Max       int     // 0: no bound
-	DryRun    bool    // count only
+	Topic    string    // the dead-letter topic
+	Target   string    // empty: the default
+	Messages []Place   // nil: all that is open
+	Max      int       // 0: no bound
+	DryRun   bool      // count only
+	Run      uuid.UUID // the same when a call is taken up again whose process died; zero: a run of its own
+
+	WhileHeld   bool // send although the line is held or paused
+	OverCeiling bool // an approver's decisions: send what was replayed too often,
+	LiftAge     bool // and have charged what is older than orders may be
+
 	Actor     audit.Actor
 	Reason    string
 	RequestID string
@@ -87,6 +96,11 @@ const (
 	SkipDuplicate Skip = "duplicate"        // the record was published twice; the first one counts
 	SkipDeclined  Skip = "declined"         // the customer's bank refused: to charge again is another decision (hazard H4)
 	SkipCeiling   Skip = "replay_ceiling"   // replayed too often
+	SkipInvalid   Skip = "invalid"          // the event is wrong: the same bytes would fail again
+	SkipConflict  Skip = "conflict"         // the same order with other content: ask which is right
+	SkipCharged   Skip = "charged"          // its order was charged since
+	SkipReview    Skip = "in_review"        // the provider contradicts itself about the order: a person decides with its books
+	SkipTooOld    Skip = "too_old"          // it would die of its age again, unless an approver lifts it
 	SkipGone      Skip = "record_gone"      // no longer in the topic, or another record stands in its place
 	SkipNoAck     Skip = "not_acknowledged" // the broker did not confirm; the next replay sends it under the same id
 )
@@ -94,8 +108,9 @@ const (
 // Result is what became of the letters.
 type Result struct {
 	Target   string
-	Replayed int // in a dry run: would be replayed
+	Replayed int // by the run as a whole; in a dry run: would be replayed
 	Skipped  map[Skip]int
+	Held     failure.Reason // of a dry run: why nothing would be sent now; empty: it would
 }
 
 // Replay sends the letters that stood in the topic when it was called. Beside an error the result tells what was done
@@ -113,12 +128,22 @@ func (r *Replayer) Replay(ctx context.Context, req Request) (Result, error) {
 	case req.Reason == "" || req.Actor.Name == "":
 		return res, errors.New("replay: a reason and an actor are required")
 	}
+	if req.Run == uuid.Nil {
+		req.Run = uuid.New()
+	}
+	err := r.mayBegin(ctx, req, &res)
+	if err != nil {
+		return res, err
+	}
 	scope, err := r.fixScope(ctx, req)
 	if err != nil {
 		return res, err
 	}
 	if req.DryRun {
 		return res, r.replayAll(ctx, req, scope, &res)
+	}
+	if res.Replayed, err = r.replayedBy(ctx, req.Run); err != nil {
+		return res, err
 	}
 	if err := r.audit(ctx, req, res, "started"); err != nil {
 		return res, err
@@ -139,6 +164,7 @@ func (r *Replayer) audit(ctx context.Context, req Request, res Result, outcome s
 		Target   string       `json:"target_topic"`
 		Messages []Place      `json:"messages,omitempty"`
 		Max      int          `json:"max,omitempty"`
+		Decided  []string     `json:"decided,omitempty"`
 		Replayed int          `json:"replayed"`
 		Skipped  map[Skip]int `json:"skipped,omitempty"`
 	}
@@ -146,68 +172,46 @@ func (r *Replayer) audit(ctx context.Context, req Request, res Result, outcome s
 	defer cancel()
 	return audit.WriteTo(ctx, r.pool, audit.Entry{
 		Actor: req.Actor, Action: "dlq.replay", Reason: req.Reason, RequestID: req.RequestID, Outcome: outcome,
-		Target: target{req.Topic, res.Target, req.Messages, req.Max, res.Replayed, res.Skipped},
+		Target: target{req.Topic, res.Target, req.Messages, req.Max, req.decided(), res.Replayed, res.Skipped},
 	})
 }
 
-// scope is the part of the topic that a replay concerns: what dies later is left to the next one.
-type scope struct {
-	topicID uuid.UUID
-	ends    map[int32]int64
-	places  []Place // nil: all
+// decided names what the caller has allowed beyond the usual.
+func (req Request) decided() (all []string) {
+	for name, yes := range map[string]bool{"while_held": req.WhileHeld, "over_ceiling": req.OverCeiling, "lift_age": req.LiftAge} {
+		if yes {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
-// fixScope fixes the end offsets and waits until everything below them is listed.
-func (r *Replayer) fixScope(ctx context.Context, req Request) (scope, error) {
-	topic, err := describe(ctx, r.topics, req.Topic)
-	if err != nil {
-		return scope{}, err
-	}
-	ends, err := r.topics.Ends(ctx, req.Topic)
-	if err != nil {
-		return scope{}, fmt.Errorf("end offsets of %s: %w", req.Topic, err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.ListWait, ErrBehind)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		listed, err := positions(ctx, r.pool, topic.ID)
-		if err == nil && covers(listed, ends) {
-			return scope{topic.ID, ends, distinct(req.Messages)}, nil
-		}
-		if err != nil && ctx.Err() == nil {
-			return scope{}, err
-		}
-		select {
-		case <-ctx.Done():
-			return scope{}, context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-}
-
-// covers reports whether every partition is listed up to its end.
-func covers(listed, ends map[int32]int64) bool {
-	for p, end := range ends {
-		if next, ok := listed[p]; !ok || next < end {
-			return false
-		}
-	}
-	return true
-}
-
-func distinct(places []Place) []Place {
-	if places == nil {
+// mayBegin refuses a replay while the line is held, unless the caller wants it all the same. A dry run only tells.
+func (r *Replayer) mayBegin(ctx context.Context, req Request, res *Result) error {
+	why, err := r.held(ctx)
+	switch {
+	case err != nil || why == "" || req.WhileHeld:
+		return err
+	case req.DryRun:
+		res.Held = why
 		return nil
 	}
-	seen := map[Place]bool{}
-	once := []Place{}
-	for _, p := range places {
-		if !seen[p] {
-			seen[p] = true
-			once = append(once, p)
-		}
+	return &HeldError{why}
+}
+
+// held says why nothing should be sent. The operator's switch is asked for where it stands: this instance may not have heard
+// of it yet.
+func (r *Replayer) held(ctx context.Context) (failure.Reason, error) {
+	if why := r.cfg.Held(); why != "" {
+		return why, nil
 	}
-	return once
+	var paused bool
+	if err := r.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM operator_pause)`).Scan(&paused); err != nil {
+		return "", fmt.Errorf("read the operator's switch: %w", err)
+	}
+	if paused {
+		return failure.OperatorPause, nil
+	}
+	return "", nil
 }

@@ -16,6 +16,7 @@ import (
 	"example.com/billing/internal/audit"
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/failure"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/proof"
 	"example.com/billing/internal/retry"
@@ -325,7 +326,7 @@ func TestReplayIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "reason")
 
 	impatient, err := deadletter.NewReplayer(deadletter.ReplayerConfig{
-		Ladder: w.ladder, Ceiling: 5, Environment: "test", Clock: time.Now, Log: w.log, ListWait: time.Millisecond,
+		Ladder: w.ladder, Ceiling: 5, Environment: "test", Clock: time.Now, Log: w.log, ListWait: time.Millisecond, Held: runs,
 	}, w.db.Pool, w.reader, deadletter.NewRecords(w.db.Pool, w.reader, w.reader), w.publisher)
 	require.NoError(t, err)
 	_, err = impatient.Replay(t.Context(), w.request())
@@ -334,7 +335,7 @@ func TestReplayIsRefused(t *testing.T) {
 
 func TestReplayerRefusesATargetThatNobodyReads(t *testing.T) {
 	w := newWorld(t)
-	cfg := deadletter.ReplayerConfig{Ladder: w.ladder, Ceiling: 5, Environment: "test", Clock: time.Now, Log: w.log}
+	cfg := deadletter.ReplayerConfig{Ladder: w.ladder, Ceiling: 5, Environment: "test", Clock: time.Now, Log: w.log, Held: runs}
 	for _, target := range []string{"elsewhere", w.ladder.DeadLetters()} {
 		cfg.Targets = []string{target}
 		_, err := deadletter.NewReplayer(cfg, w.db.Pool, w.reader, deadletter.NewRecords(w.db.Pool, w.reader, w.reader), w.publisher)
@@ -367,3 +368,5 @@ func message(r *kgo.Record) kafkaclient.Message {
 	}
 	return m
 }
+
+func runs() failure.Reason { return "" }

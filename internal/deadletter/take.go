@@ -46,17 +46,19 @@ func (t takenLetter) matches(d retry.DeadLetter) bool {
 // take compares and sets: of several replays one gets each letter. In the same transaction a rejected order is opened again
 // and the fate of the record moves to waiting. Not later: the record may be charged before this process learns that it was
 // published, and that fate must not be overwritten (hazard H18).
-func (r *Replayer) take(ctx context.Context, ids []int64, target string) ([]takenLetter, error) {
+func (r *Replayer) take(ctx context.Context, req Request, ids []int64, target string) ([]takenLetter, error) {
 	var taken []takenLetter
 	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			WITH picked AS (
 				SELECT id, state FROM dead_letters
-				WHERE id = ANY($1) AND duplicate_of IS NULL AND (state = 'open' OR state = 'replaying' AND lease_until < now())
+				WHERE id = ANY($1) AND duplicate_of IS NULL AND (state = 'open' OR state = 'replaying' AND (lease_until < now() OR replay_run = $4))
 				ORDER BY id FOR UPDATE)
-			UPDATE dead_letters d SET state = 'replaying', replay_id = coalesce(d.replay_id, gen_random_uuid()), replay_target = $2, lease_until = now() + $3
+			UPDATE dead_letters d SET state = 'replaying', replay_id = coalesce(d.replay_id, gen_random_uuid()), replay_target = $2, lease_until = now() + $3,
+				replay_run = $4, age_lifted = d.age_lifted OR $5
 			FROM picked WHERE d.id = picked.id
-			RETURNING d.id, d.partition, d."offset", d.replay_id, d.class, d.order_id, d.origin_offset, picked.state = 'open'`, ids, target, r.cfg.Lease)
+			RETURNING d.id, d.partition, d."offset", d.replay_id, d.class, d.order_id, d.origin_offset, picked.state = 'open'`,
+			ids, target, r.cfg.Lease, req.Run, req.LiftAge)
 		if err != nil {
 			return err
 		}

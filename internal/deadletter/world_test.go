@@ -17,6 +17,7 @@ import (
 	"example.com/billing/internal/audit"
 	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
+	"example.com/billing/internal/failure"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/retry"
 	"example.com/billing/internal/testkit"
@@ -32,6 +33,8 @@ type world struct {
 	publisher *kafkaclient.Producer
 	list      *deadletter.List
 	log       *slog.Logger
+	held      failure.Reason // of the line; empty: it runs
+	maxAge    time.Duration
 }
 
 func newWorld(t *testing.T) *world {
@@ -74,6 +77,7 @@ func (w *world) replayer(p deadletter.Publisher) *deadletter.Replayer {
 	w.t.Helper()
 	r, err := deadletter.NewReplayer(deadletter.ReplayerConfig{
 		Ladder: w.ladder, Ceiling: 5, Environment: "test", Clock: time.Now, Log: w.log, ListWait: testkit.Patience,
+		MaxAge: w.maxAge, Held: func() failure.Reason { return w.held },
 	}, w.db.Pool, w.reader, deadletter.NewRecords(w.db.Pool, w.reader, w.reader), p)
 	require.NoError(w.t, err)
 	return r

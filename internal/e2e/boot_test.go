@@ -181,6 +181,37 @@ func TestRecreatedTopicRefusesTheStart(t *testing.T) {
 	w.awaitCharged(o)
 }
 
+// H11: a retry topic that comes back with fewer partitions, or with more, begins with its first record as well.
+func TestTopicRecreatedWithOtherPartitions(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []string{"1", "5"} {
+		t.Run(partitions, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			i := w.start()
+			before := w.failOnce(4)
+			w.awaitCharged(before...)
+			i.stop()
+			_, err := w.kafka.Admin.DeleteTopic(t.Context(), w.tiers[0])
+			require.NoError(t, err)
+			w.await(func() bool { return strings.Contains(w.run(nil, "topics", "plan").out, "create "+w.tiers[0]+":") }, "the topic is gone")
+			w.mustRun("topics", "apply", "--partitions", partitions)
+			w.refusesToStart(nil, 1, w.tiers[0], "billing topics accept")
+			require.Contains(t, w.mustRun("topics", "accept").out, "accepted "+w.tiers[0]+" as it was created again: group "+w.groupOf(w.tiers[0])+" begins with its first record")
+			w.start()
+			after := w.newOrders(4)
+			for _, o := range after {
+				w.provider.script(o, refuses(500, "later"))
+				w.produce(o)
+				w.awaitCharged(o)
+			}
+			w.chargedOnce(append(before, after...)...)
+			require.Equal(t, 4, w.kafka.Count(w.tiers[0]))
+			w.settled()
+		})
+	}
+}
+
 // H11, while it is read: the service ends rather than go on at an offset that means nothing, also when it had committed there.
 func TestTopicRecreatedWhileItIsRead(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ func TestRefusedRetryPublishMovesNoOffset(t *testing.T) {
 	o := w.newOrder()
 	w.provider.stick(o, moneyMovesThen(refuses(500, "")))
 	w.produce(o)
-	i.awaitHeld("broker_down")
+	i.awaitHeld("publish_refused")
 	w.awaitFault(fault)
 	i.awaitProbed()
 	require.Empty(t, w.kafka.Committed(w.group, w.main), "no offset has moved")

@@ -94,7 +94,7 @@ func TestOneForbiddenOrderHoldsNobody(t *testing.T) {
 	w.chargedOnce(stop()...)
 	require.EqualValues(t, 1, w.settled().Dead)
 	for _, tier := range w.tiers {
-		require.EqualValues(t, 1, w.kafka.Count(tier))
+		require.Equal(t, 1, w.kafka.Count(tier))
 	}
 }
 

@@ -131,28 +131,28 @@ func (w *world) checkLog(log string) {
 	}
 }
 
-// ready asks /readyz, and returns the reasons of what is not ready.
+// ready asks /readyz, and returns the details of what is not ready.
 func (i *instance) ready() (ok bool, reasons string) {
 	i.w.t.Helper()
-	status, body := i.call(http.MethodGet, "/readyz", "", "")
+	status, body := i.call(http.MethodGet, "/readyz", viewerToken, "")
 	var answer struct {
-		Parts []struct{ Name, Reason string }
+		Parts []struct{ Name, Detail string }
 	}
 	require.NoError(i.w.t, json.Unmarshal(body, &answer))
 	for _, p := range answer.Parts {
-		if p.Reason != "" {
-			reasons += p.Name + ": " + p.Reason + "\n"
+		if p.Detail != "" {
+			reasons += p.Name + ": " + p.Detail + "\n"
 		}
 	}
 	return status == http.StatusOK, reasons
 }
 
-// awaitHeld waits until the line is held for the reason, and readiness says so.
+// awaitHeld waits until the line is held for the reason, and readiness says so. A pause is what a person wants: it is ready.
 func (i *instance) awaitHeld(reason string) {
 	i.w.t.Helper()
 	i.w.await(func() bool {
 		ok, reasons := i.ready()
-		return !ok && strings.Contains(reasons, "line: held for") && strings.Contains(reasons, ": "+reason)
+		return ok == strings.HasPrefix(reason, "operator_pause") && strings.Contains(reasons, "line: held for") && strings.Contains(reasons, ": "+reason)
 	}, "the line is held for %s", reason)
 }
 

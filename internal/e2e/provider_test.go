@@ -241,7 +241,9 @@ func (p *provider) keys() map[string]bool {
 }
 
 func answerJSON(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
+	if w.Header().Get("Content-Type") == "" { // else it is a problem
+		w.Header().Set("Content-Type", "application/json")
+	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the client may have gone
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,4 +71,24 @@ func TestReconcile(t *testing.T) {
 	require.Equal(t, 2, w.run(nil, "reconcile", "--resume").code, "nothing was interrupted")
 	w.provider.down()
 	require.Equal(t, 1, w.run(nil, "reconcile").code)
+}
+
+// The order is charged and the answer lost; the last attempt finds it too old. The letter does not say that it was only late:
+// it is unknown, and the reconciler closes it (hazard H31).
+func TestTooOldDoesNotForgetMoney(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "BILLING_MAX_AGE=7s", "BILLING_PROVIDER_MAX_PROCESSING=500ms", "BILLING_LEASE=4s", "BILLING_PROVIDER_TIMEOUT=2s")
+	i := w.start()
+	o := w.newOrder()
+	w.provider.stick(o, moneyMovesThen(refuses(500, "")))
+	r := o.record(w.main)
+	r.Timestamp = time.Now().Add(-4 * time.Second) // not too old for the first attempt
+	w.kafka.Produce(r)
+	letter := w.awaitOne(w.dlq, o)
+	require.Equal(t, "too_old", header(letter, "x-error-reason"))
+	require.Equal(t, "unknown", header(letter, "x-error-class"))
+	i.letters(1)
+	w.await(func() bool { w.reconciled(0, "--unknown-only"); return w.row(o).State == "succeeded" }, "found at the provider")
+	require.Zero(t, i.unresolved())
+	w.chargedOnce(o)
 }

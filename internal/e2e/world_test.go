@@ -15,11 +15,11 @@ import (
 	"example.com/billing/internal/testkit"
 )
 
-// The secrets of every world. None may ever be seen in a log.
-const (
-	providerToken = "provider-token-4f1c2a"
-	operatorToken = "operator-token-9d3b77"
-	viewerToken   = "viewer-token-c05e1298"
+// The secrets of every world. None may ever be seen in a log. Tokens that stand in a repository are refused, so they are made.
+var (
+	providerToken = "provider-" + uuid.NewString()
+	operatorToken = "operator-" + uuid.NewString()
+	viewerToken   = "viewer-" + uuid.NewString()
 )
 
 // delays of the retry topics. The topics are named after them.

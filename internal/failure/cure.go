@@ -13,7 +13,7 @@ const (
 	NoCure        Cure = iota
 	ByAnswer           // the provider took a decision in an attempt that began after the outage did
 	ByFate             // any message was charged, or found charged before, or its record was published
-	ByPublication      // a retry or dead-letter record was published
+	ByPublication      // each topic that took no record takes them again, or nobody has any for it
 	ByPerson           // an operator
 )
 
@@ -30,6 +30,7 @@ var cures = map[Reason]Cure{
 	DatabaseSchema:       ByFate,
 	Unclassified:         ByFate,
 	BrokerDown:           ByPublication,
+	PublishRefused:       ByPublication,
 	DeadLetterFlood:      ByPerson,
 	OperatorPause:        ByPerson,
 }

@@ -68,7 +68,8 @@ const (
 	DatabaseReadOnly     Reason = "database_read_only"
 	DatabaseSchema       Reason = "database_schema"
 	BrokerDown           Reason = "broker_down"
-	Unclassified         Reason = "unclassified" // an error with no opinion belongs to everyone (hazard H21)
+	PublishRefused       Reason = "publish_refused" // the brokers work, and refuse a record
+	Unclassified         Reason = "unclassified"    // an error with no opinion belongs to everyone (hazard H21)
 	DeadLetterFlood      Reason = "dead_letter_flood"
 	OperatorPause        Reason = "operator_pause"
 	ShuttingDown         Reason = "shutting_down" // ours: neither an attempt nor a failure
@@ -175,6 +176,7 @@ var facts = map[Reason]fact{
 	DatabaseReadOnly:     {ClassExhausted, OfSystem, OfSystem, NotMoved, DatabaseReadOnly},
 	DatabaseSchema:       {ClassExhausted, OfSystem, OfSystem, NotMoved, DatabaseSchema},
 	BrokerDown:           {ClassExhausted, OfSystem, OfSystem, NotMoved, BrokerDown},
+	PublishRefused:       {ClassExhausted, OfSystem, OfSystem, NotMoved, PublishRefused},
 	Unclassified:         {ClassExhausted, OfSuspect, OfSuspect, MayHaveMoved, Unclassified},
 	DeadLetterFlood:      {ClassExhausted, OfSystem, OfSystem, NotMoved, DeadLetterFlood},
 	OperatorPause:        {ClassExhausted, OfSystem, OfSystem, NotMoved, OperatorPause},

@@ -68,6 +68,7 @@ var table = []row{
 	{DatabaseReadOnly, "database_read_only", "exhausted", OfSystem, OfSystem, NotMoved},
 	{DatabaseSchema, "database_schema", "exhausted", OfSystem, OfSystem, NotMoved},
 	{BrokerDown, "broker_down", "exhausted", OfSystem, OfSystem, NotMoved},
+	{PublishRefused, "publish_refused", "exhausted", OfSystem, OfSystem, NotMoved},
 	{Unclassified, "unclassified", "exhausted", OfSuspect, OfSuspect, MayHaveMoved},
 	{DeadLetterFlood, "dead_letter_flood", "exhausted", OfSystem, OfSystem, NotMoved},
 	{OperatorPause, "operator_pause", "exhausted", OfSystem, OfSystem, NotMoved},

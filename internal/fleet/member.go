@@ -93,7 +93,7 @@ func (i *Instance) decide(ctx context.Context) error {
 func mayBeAlone(r failure.Reason) bool {
 	switch r {
 	case failure.ProviderDown, failure.ProviderUnauthorized, failure.ProviderMisaddressed, failure.ProviderTLS,
-		failure.BrokerDown, failure.DatabaseReadOnly, failure.DatabaseSchema:
+		failure.BrokerDown, failure.PublishRefused, failure.DatabaseReadOnly, failure.DatabaseSchema:
 		return true
 	}
 	return false

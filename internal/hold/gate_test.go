@@ -119,7 +119,7 @@ func TestARefusedClaimPauses(t *testing.T) {
 	require.Equal(t, failure.OfSystem, fail(l, "a", failure.OperatorPause))
 	require.Equal(t, failure.OperatorPause, held(l))
 	charge(l, "b")
-	l.Published()
+	l.Published("b", "")
 	fail(l, "", failure.NotJSON)
 	require.Equal(t, failure.OperatorPause, held(l))
 	l.Pause(false)

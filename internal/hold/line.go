@@ -33,21 +33,22 @@ type Config struct {
 type Line struct {
 	cfg Config
 
-	mu       sync.Mutex
-	reason   failure.Reason // of the fault that holds the line; empty: none
-	since    time.Time
-	ended    time.Time     // when the last hold did
-	holds    int           // so far: a timer of an earlier one must not probe in this one
-	paused   time.Time     // when the operator's switch was found on; zero: it is off
-	changed  chan struct{} // closed when those who wait must look again
-	probe    chan struct{} // holds one token when a probe is due
-	due      *time.Timer   // puts it there, or has; nil: none is due
-	probing  int           // probes under way
-	wait     time.Duration
-	breakers map[failure.Reason]*breaker // by what they hold the line for
-	suspects suspects
-	flood    flood
-	flooded  bool // as it was last told
+	mu          sync.Mutex
+	reason      failure.Reason // of the fault that holds the line; empty: none
+	since       time.Time
+	ended       time.Time     // when the last hold did
+	holds       int           // so far: a timer of an earlier one must not probe in this one
+	paused      time.Time     // when the operator's switch was found on; zero: it is off
+	changed     chan struct{} // closed when those who wait must look again
+	probe       chan struct{} // holds one token when a probe is due
+	due         *time.Timer   // puts it there, or has; nil: none is due
+	probing     int           // probes under way
+	wait        time.Duration
+	breakers    map[failure.Reason]*breaker // by what they hold the line for
+	unpublished unpublished
+	suspects    suspects
+	flood       flood
+	flooded     bool // as it was last told
 
 	floodSince time.Time
 }
@@ -59,7 +60,7 @@ func NewLine(cfg Config) *Line {
 	}
 	l := &Line{
 		cfg: cfg, changed: make(chan struct{}), probe: make(chan struct{}, 1),
-		breakers: map[failure.Reason]*breaker{},
+		breakers: map[failure.Reason]*breaker{}, unpublished: unpublished{},
 		suspects: suspects{since: map[string]suspicion{}},
 		flood:    flood{count: cfg.FloodCount, ratio: cfg.FloodRatio, now: cfg.Clock(), ticked: cfg.Clock(), waiting: map[string]withheld{}, accepted: map[failure.Reason]int{}},
 	}
@@ -77,6 +78,7 @@ type Attempt struct {
 	Order    string    // empty when it could not be decoded
 	Began    time.Time // when the attempt began
 	Answered bool      // the provider took a decision in it, so it worked then
+	To       string    // the topic that did not take its record; empty: none was published
 }
 
 // Judge says whose fault a failure is, knowing how the others fare; nil means charged, now or before. It is called once for
@@ -98,7 +100,10 @@ func (l *Line) Judge(a Attempt, f *failure.Error) failure.Fault {
 	fault := l.judge(a, f, now)
 	switch fault {
 	case failure.OfSystem:
-		l.hold(f.Reason)
+		if f.Reason.Cure() == failure.ByPublication {
+			l.unpublished.note(a.Record, a.To, now)
+		}
+		l.hold(f)
 	case failure.OfMessage:
 		if l.reason.Cure() == failure.ByAnswer { // in any other hold its fate is still to be written, which is the probe
 			l.probeAgain()
@@ -127,6 +132,10 @@ func (l *Line) learn(a Attempt, charged bool, now time.Time) {
 		if charged {
 			l.release()
 		}
+	case failure.ByPublication:
+		if charged && l.unpublished.settled(a.Record, now) {
+			l.release()
+		}
 	}
 }
 
@@ -140,7 +149,7 @@ func (l *Line) belated(f *failure.Error, began time.Time) bool {
 // the provider's.
 func (l *Line) watched(r failure.Reason) bool {
 	outage := r.Outage()
-	return outage != "" && !(l.cfg.Policy == failure.Document && outage.Cure() == failure.ByAnswer)
+	return outage != "" && (l.cfg.Policy != failure.Document || outage.Cure() != failure.ByAnswer)
 }
 
 // judge asks the breaker of the outage that the failure may belong to.
@@ -172,13 +181,18 @@ func (l *Line) judge(a Attempt, f *failure.Error, now time.Time) failure.Fault {
 	return fault
 }
 
-// Published tells that the retry or dead-letter record of a message was written: broker and database work.
-func (l *Line) Published() {
+// Published tells that the topic took the retry or dead-letter record of a message: the broker takes those, and the database
+// works.
+func (l *Line) Published(record, topic string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch l.reason.Cure() {
-	case failure.ByFate, failure.ByPublication:
+	l.unpublished.published(topic)
+	none := l.unpublished.settled(record, l.cfg.Clock())
+	switch cure := l.reason.Cure(); {
+	case cure == failure.ByFate, cure == failure.ByPublication && none:
 		l.release()
+	case cure == failure.ByPublication:
+		l.probeAgain()
 	}
 }
 
@@ -207,7 +221,8 @@ func (l *Line) MayTry(record string) bool {
 }
 
 // hold stops the line. The first reason stays while it lasts; a probe that meets another one replaces it.
-func (l *Line) hold(r failure.Reason) {
+func (l *Line) hold(f *failure.Error) {
+	r := f.Reason
 	switch r {
 	case failure.OperatorPause: // a claim met the switch before we had read it
 		l.pause(true)
@@ -221,7 +236,7 @@ func (l *Line) hold(r failure.Reason) {
 	}
 	l.reason = r
 	l.transition(r, true)
-	l.cfg.Log.Error("line held", "reason", r)
+	l.cfg.Log.Error("line held", "reason", r, "error", f.Detail)
 	if first {
 		l.since, l.wait, l.due = l.cfg.Clock(), 0, nil
 		l.stopFloodTime()

@@ -146,7 +146,7 @@ func TestCures(t *testing.T) {
 	proofs := map[string]func(l *Line){
 		"a duplicate":           func(l *Line) { l.Judge(Attempt{Order: "x", Began: l.cfg.Clock()}, nil) },
 		"an undecodable record": func(l *Line) { fail(l, "", failure.NotJSON) },
-		"a publication":         func(l *Line) { l.Published() },
+		"a publication":         func(l *Line) { l.Published("x", "") },
 		"a charge":              func(l *Line) { charge(l, "x") },
 		"a decline": func(l *Line) {
 			l.Judge(Attempt{Order: "x", Began: l.cfg.Clock(), Answered: true}, failure.New(failure.Declined, "test"))
@@ -209,7 +209,7 @@ func TestAFailureProbesTheBroker(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)
 	holdFor(t, l, failure.BrokerDown)
 	require.Equal(t, failure.OfDependency, fail(l, "x", failure.Provider5xx))
-	l.Published()
+	l.Published("", "")
 	require.Empty(t, held(l))
 }
 

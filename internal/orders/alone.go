@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	startsUntilCareful = 3 // assignments in a row that begin at one offset
+	startsUntilCareful = 3 // assignments in a row that begin at one offset, all before the last one ended by a crash
 	deathsUntilPoison  = 3 // of a record that was handled alone
 	endAloneWait       = time.Second
 )
@@ -20,6 +20,7 @@ const (
 // LonelyStore remembers across the deaths of processes.
 type LonelyStore interface {
 	Started(ctx context.Context, topic string, partition int32, committed int64) (times int, err error)
+	EndedWell(ctx context.Context, topic string, began map[int32]int64) error
 	BeginAlone(ctx context.Context, topic string, partition int32, offset int64) (tries int, err error)
 	EndAlone(ctx context.Context, topic string, partition int32, offset int64, decided bool) error
 }
@@ -44,13 +45,19 @@ type Poison struct {
 func NewPoison(cfg PoisonConfig) *Poison { return &Poison{cfg, make(chan struct{}, 1)} }
 
 // Careful tells up to which offset the records of a new assignment are handled alone: none, unless the last two began at
-// the same committed offset, which is what a process looks like that dies before it gets anywhere.
+// the same committed offset and crashed, which is what a process looks like that dies before it gets anywhere.
 func (p *Poison) Careful(ctx context.Context, topic string, partition int32, committed int64) (until int64, err error) {
 	times, err := p.cfg.Store.Started(ctx, topic, partition, committed)
 	if err != nil || times < startsUntilCareful {
 		return 0, err
 	}
 	return committed + p.cfg.Window, nil
+}
+
+// EndedWell takes back that assignments began: they ended by a stop or a rebalance, which is no crash (hazard H33). Crashes
+// before them still count.
+func (p *Poison) EndedWell(ctx context.Context, topic string, began map[int32]int64) error {
+	return p.cfg.Store.EndedWell(ctx, topic, began)
 }
 
 // Handle notes a lonely message before it is handled, and takes the note back when the process has outlived it. One that

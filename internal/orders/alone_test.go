@@ -28,6 +28,11 @@ func (d *diary) Started(context.Context, string, int32, int64) (int, error) {
 	return d.starts, d.storeErr
 }
 
+func (d *diary) EndedWell(_ context.Context, _ string, began map[int32]int64) error {
+	d.starts -= len(began)
+	return d.storeErr
+}
+
 func (d *diary) BeginAlone(context.Context, string, int32, int64) (int, error) {
 	d.tries++
 	return d.tries, d.storeErr
@@ -50,6 +55,8 @@ func (d *diary) Open(_ context.Context, m kafkaclient.Message, _ uuid.UUID) (ret
 	return retry.Envelope{Message: m}, d.openErr
 }
 
+func (*diary) Setback(_ retry.Envelope, _ string, err error, _ failure.Reason) error { return err }
+
 func (d *diary) Route(_ context.Context, _ retry.Envelope, o retry.Outcome) error {
 	d.routed = append(d.routed, o)
 	return nil
@@ -65,6 +72,16 @@ func TestOnlyTheThirdStartAtOneOffsetIsCareful(t *testing.T) {
 		until, err := d.guard().Careful(t.Context(), "orders", 0, 7)
 		require.NoError(t, err)
 		require.Equal(t, want, until)
+	}
+}
+
+func TestAGoodEndIsNoCrash(t *testing.T) { // H33
+	d := &diary{}
+	for range 10 {
+		until, err := d.guard().Careful(t.Context(), "orders", 0, 7)
+		require.NoError(t, err)
+		require.Zero(t, until)
+		require.NoError(t, d.guard().EndedWell(t.Context(), "orders", map[int32]int64{0: 7}))
 	}
 }
 

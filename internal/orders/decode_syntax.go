@@ -3,7 +3,9 @@ package orders
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -97,8 +99,19 @@ func refuse(value []byte, e *jsontext.SyntacticError) error {
 	case e.Err.Error() == tooDeep:
 		return failure.New(failure.WrongShape, "nested deeper than 10,000 levels at byte %d", at)
 	default:
-		return failure.New(failure.NotJSON, "at byte %d of %d: %w", at, len(value), e.Err)
+		return failure.New(failure.NotJSON, "%s, at byte %d of %d", syntaxProblem(e.Err), at, len(value))
 	}
+}
+
+// syntaxProblem words what is wrong: the library's own text quotes characters of the value.
+func syntaxProblem(err error) string {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "the text ends before the value does"
+	case strings.Contains(err.Error(), "after top-level value"):
+		return "the text goes on after the value"
+	}
+	return "a character that JSON does not allow there"
 }
 
 // knownName is the key at a pointer's end when it is one of ours.

@@ -84,7 +84,7 @@ func newPlant(t *testing.T, broken func(step string) error) *plant {
 	require.NoError(t, err)
 	router := retry.NewRouter(retry.RouterConfig{Ladder: p.ladder, Line: p.line, Publisher: p, Ledger: p, Clock: time.Now, Log: log, Observe: func(string, string) {}})
 	processor := NewProcessor(ProcessorConfig{
-		Opener: opener{p.ladder}, Charger: service, Router: router, Currency: "EUR", TopicID: func(string) uuid.UUID { return uuid.Max },
+		Opener: opener{p.ladder}, Charger: service, Ledger: p, Router: router, Currency: "EUR", TopicID: func(string) uuid.UUID { return uuid.Max },
 		Window: 20 * time.Hour, Clock: time.Now,
 	})
 	p.handle = router.Admit(processor.Process)
@@ -149,7 +149,7 @@ func (p *plant) Charge(ctx context.Context, r billing.ChargeRequest) (billing.Pr
 		}
 		return billing.ProviderCharge{}, call, err
 	}
-	time.Sleep(20 * time.Millisecond)
+	<-time.After(20 * time.Millisecond)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.charged[r.Reference]++
@@ -169,9 +169,11 @@ func (p *plant) Find(context.Context, uuid.UUID) ([]billing.ProviderCharge, bool
 // errUnsure makes a look-up say that its list may be incomplete.
 var errUnsure = errors.New("not consistent")
 
+func (*plant) Moved(context.Context, uuid.UUID) (billing.Moved, error) { return billing.NoMoney, nil }
+
 func (p *plant) RecordFate(context.Context, retry.Fate) error { return p.fails(atFate) }
 
-func (p *plant) Park(context.Context, kafkaclient.Record) (uuid.UUID, error) {
+func (*plant) Park(context.Context, kafkaclient.Record) (uuid.UUID, error) {
 	return uuid.Nil, errors.New("nothing here is too large")
 }
 
@@ -199,7 +201,7 @@ func (p *plant) Publish(_ context.Context, r kafkaclient.Record) error {
 // until it has a fate.
 func (p *plant) deliver(m kafkaclient.Message) {
 	p.work.Go(func() {
-		time.Sleep(time.Until(p.ladder.Open(m, time.Now()).NotBefore))
+		<-time.After(time.Until(p.ladder.Open(m, time.Now()).NotBefore))
 		for {
 			err := p.once(&m)
 			if err == nil {
@@ -208,7 +210,7 @@ func (p *plant) deliver(m kafkaclient.Message) {
 			m.Tries++
 			var later interface{ RetryIn() time.Duration }
 			require.ErrorAs(p.t, err, &later)
-			time.Sleep(later.RetryIn())
+			<-time.After(later.RetryIn())
 		}
 	})
 }
@@ -248,7 +250,7 @@ func endure(t *testing.T, every time.Duration, oldBacklog bool, broken func(step
 				Topic: "orders.confirmed", Offset: int64(i), Key: id[:], Timestamp: confirmed,
 				Value: fmt.Appendf(nil, `{"event_id": %q, "order_id": %q, "customer_id": %q, "total_amount": "9.90"}`, id, id, id),
 			})
-			time.Sleep(every)
+			<-time.After(every)
 		}
 		p.work.Wait()
 		for _, n := range p.dead {
@@ -271,10 +273,13 @@ func outageOf(r failure.Reason) func(step string) error {
 	switch {
 	case strings.HasPrefix(string(r), "database_"):
 		step = atClaim
-	case r == failure.BrokerDown:
+	case r == failure.BrokerDown, r == failure.PublishRefused:
 		return func(s string) error {
 			switch s {
 			case atPublish:
+				if r == failure.PublishRefused {
+					return kafkaclient.ErrRefused
+				}
 				return errors.New("not acknowledged")
 			case atCharge: // something must want to be published
 				return failure.New(failure.ProviderTryAgain, "test")

@@ -15,11 +15,15 @@ import (
 	"example.com/billing/internal/retry"
 )
 
-// till plays the opener, the charger and the router.
+// till plays the opener, the charger, the ledger and the router.
 type till struct {
 	envelope retry.Envelope
 	openErr  error
 	charge   func(billing.Order) (billing.Receipt, error)
+
+	moved    billing.Moved
+	movedErr error
+	message  kafkaclient.Message
 
 	opened  []uuid.UUID
 	charged []billing.Order
@@ -38,6 +42,10 @@ func (k *till) Route(_ context.Context, _ retry.Envelope, o retry.Outcome) error
 	return nil
 }
 
+func (*till) Setback(_ retry.Envelope, _ string, err error, _ failure.Reason) error { return err }
+
+func (k *till) Moved(context.Context, uuid.UUID) (billing.Moved, error) { return k.moved, k.movedErr }
+
 func (k *till) Charge(_ context.Context, o billing.Order) (billing.Receipt, error) {
 	k.charged = append(k.charged, o)
 	if k.charge != nil {
@@ -52,10 +60,11 @@ func (k *till) process(t *testing.T, value string) error {
 	if k.envelope.OriginTime.IsZero() {
 		k.envelope.OriginTime = now
 	}
+	k.message.Value = []byte(value)
 	return NewProcessor(ProcessorConfig{
-		Opener: k, Charger: k, Router: k, Currency: "EUR", TopicID: func(string) uuid.UUID { return uuid.Max }, MaxAge: 48 * time.Hour, Window: time.Hour,
+		Opener: k, Charger: k, Ledger: k, Router: k, Currency: "EUR", TopicID: func(string) uuid.UUID { return uuid.Max }, MaxAge: 48 * time.Hour, Window: time.Hour,
 		Clock: func() time.Time { return now },
-	}).Process(t.Context(), kafkaclient.Message{Value: []byte(value)})
+	}).Process(t.Context(), k.message)
 }
 
 const (
@@ -74,15 +83,21 @@ func TestProcessChargesWhatTheRecordStandsFor(t *testing.T) {
 }
 
 func TestProcessAsksFirstWhereADatabaseMayHaveForgotten(t *testing.T) { // H3
-	for _, e := range []retry.Envelope{{Tried: true}, {OriginTime: time.Now().Add(-2 * time.Hour)}} {
+	for _, e := range []retry.Envelope{
+		{Tried: true}, {OriginTime: time.Now().Add(-2 * time.Hour)},
+		{OriginTime: time.Now().Add(time.Hour)}, {OriginTime: time.Now().Add(100 * 24 * time.Hour)}, // which proves nothing of its age
+	} {
 		k := &till{envelope: e}
 		require.NoError(t, k.process(t, someEvent))
 		require.True(t, k.charged[0].MayBeKnown)
 	}
+	k := &till{envelope: retry.Envelope{OriginTime: time.Now().Add(5 * time.Second)}} // clocks differ a little
+	require.NoError(t, k.process(t, someEvent))
+	require.False(t, k.charged[0].MayBeKnown)
 }
 
 func TestProcessDoesNotChargeWhatItMayNot(t *testing.T) {
-	boom := func(billing.Order) (billing.Receipt, error) { panic("boom") }
+	boom := func(billing.Order) (billing.Receipt, error) { panic("boom 4111111111111111") }
 	for _, c := range []struct {
 		name, value string
 		k           till
@@ -102,10 +117,19 @@ func TestProcessDoesNotChargeWhatItMayNot(t *testing.T) {
 			require.Equal(t, c.reason, f.Reason)
 			if c.reason == failure.Panic {
 				require.Contains(t, f.Detail, "processor_test.go:", "the place where it happened")
+				require.NotContains(t, f.Detail, "4111", "a panic may quote what the customer wrote")
 				require.Equal(t, uuid.MustParse(someID), c.k.routed[0].Order)
 			}
 		})
 	}
+}
+
+// An approver's decision stands in the books, and reaches the processor with the proof of the replay.
+func TestAnOrderWhoseAgeWasLiftedIsCharged(t *testing.T) {
+	k := till{envelope: retry.Envelope{OriginTime: time.Now().Add(-72 * time.Hour), AgeLifted: true}}
+	require.NoError(t, k.process(t, someEvent))
+	require.Len(t, k.charged, 1)
+	require.NoError(t, k.routed[0].Err)
 }
 
 func TestProcessLeavesWhatCannotBeProven(t *testing.T) {
@@ -113,4 +137,40 @@ func TestProcessLeavesWhatCannotBeProven(t *testing.T) {
 	require.Error(t, k.process(t, someEvent))
 	require.Empty(t, k.charged)
 	require.Empty(t, k.routed)
+}
+
+// A verdict that no claim has given looks at the order's row: what may have moved money is unknown, and goes to the
+// reconciler; while the row cannot be read there is no verdict (H31).
+func TestVerdictBeforeTheClaimRemembersMoney(t *testing.T) {
+	busy := func(billing.Order) (billing.Receipt, error) {
+		return billing.Receipt{}, failure.New(failure.DatabaseBusy, "lock timeout")
+	}
+	for name, make := range map[string]func() *till{
+		"too old": func() *till { return &till{envelope: retry.Envelope{OriginTime: time.Now().Add(-72 * time.Hour)}} },
+		"stopped": func() *till {
+			return &till{envelope: retry.Envelope{Stopped: failure.New(failure.Stopped, "dropped")}}
+		},
+		"database busy": func() *till { return &till{charge: busy} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for moved, class := range map[billing.Moved]bool{billing.NoMoney: false, billing.MayBe: true} {
+				k := make()
+				k.moved = moved
+				require.NoError(t, k.process(t, someEvent))
+				require.Equal(t, class, failure.Of(k.routed[0].Err).Class() == failure.ClassUnknown)
+			}
+			k := make()
+			k.message.Again = true // the database may have forgotten it
+			require.NoError(t, k.process(t, someEvent))
+			require.Equal(t, failure.ClassUnknown, failure.Of(k.routed[0].Err).Class())
+			k = make()
+			k.movedErr = errors.New("database gone")
+			require.ErrorIs(t, k.process(t, someEvent), k.movedErr)
+			require.Empty(t, k.routed, "handed back")
+		})
+	}
+	k := &till{moved: billing.Certainly, envelope: retry.Envelope{OriginTime: time.Now().Add(-72 * time.Hour)}}
+	k.charge = func(billing.Order) (billing.Receipt, error) { return billing.Receipt{Duplicate: true}, nil }
+	require.NoError(t, k.process(t, someEvent))
+	require.True(t, k.routed[0].Duplicate, "what is charged is not too old")
 }

@@ -39,6 +39,7 @@ type Replay struct {
 	BodyHash     []byte // nil: listed before it was kept
 	Count        int    // replays of the message, this one included
 	TakenBack    bool   // a person dropped or resolved the letter since
+	AgeLifted    bool   // an approver has lifted BILLING_MAX_AGE for it
 }
 
 // Router hands a message back for a failure that is not its own. retry.Router is the one implementation.
@@ -90,7 +91,7 @@ func (o *Opener) proveReplay(ctx context.Context, e *retry.Envelope) error {
 		}
 		return nil
 	}
-	e.ReplayID, e.ReplayCount = id, letter.Count
+	e.ReplayID, e.ReplayCount, e.AgeLifted = id, letter.Count, letter.AgeLifted
 	if letter.TakenBack {
 		e.Stopped = failure.New(failure.Stopped, "replay %s was taken back: its dead letter was dropped or resolved", id)
 	}

@@ -190,3 +190,17 @@ func TestBodyHashTellsBodiesApart(t *testing.T) {
 	}
 	require.Len(t, seen, len(bodies))
 }
+
+// The approver's decision is believed as the replay is: by the list, and by no header.
+func TestALiftedAgeComesFromTheList(t *testing.T) {
+	m := kafkaclient.Message{Topic: mainTopic, Value: []byte("x"), Headers: []kafkaclient.Header{{Key: retry.HeaderReplayID, Value: []byte(someReplay.String())}}}
+	for _, lifted := range []bool{true, false} {
+		s := &scene{replayed: map[uuid.UUID]Replay{someReplay: {AgeLifted: lifted, Count: 1}}}
+		e, err := s.open(t, m, someOrder)
+		require.NoError(t, err)
+		require.Equal(t, lifted, e.AgeLifted)
+	}
+	forged, err := (&scene{}).open(t, m, someOrder)
+	require.NoError(t, err)
+	require.False(t, forged.AgeLifted)
+}

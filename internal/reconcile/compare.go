@@ -28,22 +28,22 @@ type comparison struct {
 func (r *Reconciler) compare(ctx context.Context, run *run, report *Report) error {
 	r.store.PrepareSuccesses(ctx)
 	c := comparison{Reconciler: r, run: run}
-	from, last := later(run.From, run.thereUntil.Add(-overlap)), time.Time{}
-	for cursor := ""; ; {
-		page, next, err := r.list(ctx, from, run.To, cursor)
+	at := place{from: later(run.From, run.thereUntil.Add(-overlap)), limit: pageSize}
+	for {
+		page, next, err := c.read(ctx, &at)
 		if err != nil {
 			return err
 		}
-		if next != "" && (len(page) == 0 || next == cursor) {
+		if next != "" && (len(page) == 0 || next == at.cursor) {
 			return errors.New("the provider's list of charges does not come to an end")
 		}
-		if last, err = inOrder(page, last); err != nil {
+		if at.last, err = inOrder(page, at.last); err != nil {
 			return err
 		}
 		if err := c.charges(ctx, page); err != nil {
 			return err
 		}
-		there, here := last, last.Add(-trail)
+		there, here := at.last, at.last.Add(-trail)
 		if next == "" {
 			there, here = run.To, run.To
 		}
@@ -58,7 +58,7 @@ func (r *Reconciler) compare(ctx context.Context, run *run, report *Report) erro
 		if next == "" {
 			return nil
 		}
-		cursor = next
+		at.cursor = next
 	}
 }
 

@@ -107,7 +107,7 @@ func TestDifferences(t *testing.T) {
 
 func TestAnEntryThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
-	p := provider{Provider: w.provider, list: func(context.Context, time.Time, time.Time, string) ([]billing.ListedCharge, string, error) {
+	p := provider{Provider: w.provider, list: func(context.Context, time.Time, time.Time, string, int) ([]billing.ListedCharge, string, error) {
 		return []billing.ListedCharge{{ProviderCharge: billing.ProviderCharge{ID: "ch_7", CreatedAt: w.begun}, Problem: "the reference is not an order id"}}, "", nil
 	}}
 	require.Equal(t, []Difference{{Kind: Unreadable, ChargeID: "ch_7", There: "the reference is not an order id"}}, w.compared(w.reconcilerOf(p)).Findings.Listed)
@@ -207,8 +207,8 @@ func TestResumed(t *testing.T) {
 	const page = 20
 	down := 3 // this page and those after it
 	p := provider{Provider: w.provider}
-	p.list = func(ctx context.Context, from, to time.Time, cursor string) ([]billing.ListedCharge, string, error) {
-		all, _, err := w.provider.List(ctx, from, to, "")
+	p.list = func(ctx context.Context, from, to time.Time, cursor string, limit int) ([]billing.ListedCharge, string, error) {
+		all, _, err := w.provider.List(ctx, from, to, "", limit)
 		start := 0
 		if cursor != "" {
 			_, err = fmt.Sscan(cursor, &start)
@@ -264,7 +264,7 @@ func TestListsThatBreakTheContract(t *testing.T) {
 		},
 	} {
 		w := newWorld(t)
-		p := provider{Provider: w.provider, list: func(_ context.Context, _, _ time.Time, cursor string) ([]billing.ListedCharge, string, error) {
+		p := provider{Provider: w.provider, list: func(_ context.Context, _, _ time.Time, cursor string, _ int) ([]billing.ListedCharge, string, error) {
 			page, next := list(cursor)
 			return page, next, nil
 		}}

@@ -12,7 +12,8 @@ import (
 
 const batchOfLetters = 200
 
-// resolveLetters closes the open letters of class unknown whose order is charged by now, whoever found that out. What a
+// resolveLetters closes the open letters whose order is charged by now, whoever found that out: those of class unknown, and
+// those of messages that may have moved money before our code failed or the process died. What a
 // replay has taken is left to it. The letters of a batch, the fates of their records and the trail are one transaction.
 //
 // It goes by what is open rather than by what this run has found: a letter may be listed only after its order was resolved.
@@ -49,7 +50,7 @@ func takeLetters(ctx context.Context, tx pgx.Tx) ([]letter, error) {
 	rows, err := tx.Query(ctx, `
 		WITH picked AS (
 			SELECT d.id, c.provider_charge_id FROM dead_letters d JOIN charges c ON c.order_id = d.order_id AND c.state = 'succeeded'
-			WHERE d.state = 'open' AND d.class = 'unknown' AND d.duplicate_of IS NULL
+			WHERE d.state = 'open' AND d.class IN ('unknown', 'bug', 'poison') AND d.duplicate_of IS NULL
 			ORDER BY d.id LIMIT $1 FOR UPDATE OF d SKIP LOCKED)
 		UPDATE dead_letters d SET state = 'resolved', finished_at = now() FROM picked WHERE d.id = picked.id
 		RETURNING d.id, d.topic, d.partition, d."offset", d.order_id, picked.provider_charge_id`, batchOfLetters)

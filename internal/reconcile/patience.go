@@ -29,9 +29,9 @@ func (r *Reconciler) find(ctx context.Context, order uuid.UUID) (found []billing
 }
 
 // list reads a page of the provider's charges.
-func (r *Reconciler) list(ctx context.Context, from, to time.Time, cursor string) (page []billing.ListedCharge, next string, err error) {
+func (r *Reconciler) list(ctx context.Context, from, to time.Time, cursor string, limit int) (page []billing.ListedCharge, next string, err error) {
 	err = r.patiently(ctx, func() error {
-		page, next, err = r.provider.List(ctx, from, to, cursor)
+		page, next, err = r.provider.List(ctx, from, to, cursor, limit)
 		return err
 	})
 	if err != nil {

@@ -24,8 +24,9 @@ import (
 type Provider interface {
 	// Find lists the charges of a reference. With consistent = false a recent charge may be missing from the list.
 	Find(ctx context.Context, reference uuid.UUID) (found []billing.ProviderCharge, consistent bool, err error)
-	// List is a page of the charges made in [from, to), oldest first; next is empty after the last one.
-	List(ctx context.Context, from, to time.Time, cursor string) (page []billing.ListedCharge, next string, err error)
+	// List is a page of at most limit charges made in [from, to), oldest first; next is empty after the last one. A page
+	// larger than is taken is billing.ErrTooLarge.
+	List(ctx context.Context, from, to time.Time, cursor string, limit int) (page []billing.ListedCharge, next string, err error)
 }
 
 // Config of a reconciler.

@@ -39,7 +39,9 @@ type Findings struct {
 
 // add leaves out what was found before: a comparison that is resumed looks at some charges again.
 func (f *Findings) add(d Difference) {
-	same := func(o Difference) bool { return o.Kind == d.Kind && o.OrderID == d.OrderID && o.ChargeID == d.ChargeID }
+	same := func(o Difference) bool {
+		return o.Kind == d.Kind && o.OrderID == d.OrderID && o.ChargeID == d.ChargeID && (d.ChargeID != "" || o.There == d.There)
+	}
 	if slices.ContainsFunc(f.Listed, same) {
 		return
 	}

@@ -196,7 +196,7 @@ func (w *world) listed() int { return w.count(`SELECT count(*) FROM unknown_outc
 type provider struct {
 	Provider
 	find func(ctx context.Context, reference uuid.UUID) ([]billing.ProviderCharge, bool, error)
-	list func(ctx context.Context, from, to time.Time, cursor string) ([]billing.ListedCharge, string, error)
+	list func(ctx context.Context, from, to time.Time, cursor string, limit int) ([]billing.ListedCharge, string, error)
 }
 
 func (p provider) Find(ctx context.Context, reference uuid.UUID) ([]billing.ProviderCharge, bool, error) {
@@ -206,11 +206,11 @@ func (p provider) Find(ctx context.Context, reference uuid.UUID) ([]billing.Prov
 	return p.find(ctx, reference)
 }
 
-func (p provider) List(ctx context.Context, from, to time.Time, cursor string) ([]billing.ListedCharge, string, error) {
+func (p provider) List(ctx context.Context, from, to time.Time, cursor string, limit int) ([]billing.ListedCharge, string, error) {
 	if p.list == nil {
-		return p.Provider.List(ctx, from, to, cursor)
+		return p.Provider.List(ctx, from, to, cursor, limit)
 	}
-	return p.list(ctx, from, to, cursor)
+	return p.list(ctx, from, to, cursor, limit)
 }
 
 // after waits for an instant, a millisecond or two away.

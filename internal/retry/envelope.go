@@ -58,6 +58,7 @@ type Envelope struct {
 	ReplayID     uuid.UUID // zero: not replayed
 	Traceparent  string
 	Tried        bool  // the headers tell of attempts, proven or not: reason enough to ask before sending (hazard H3)
+	AgeLifted    bool  // an approver has decided to charge it whatever its age; our books say so, not a header
 	Stopped      error // why a person must decide before it is charged; nil: nothing
 	Claim        Claim
 }
@@ -88,7 +89,7 @@ func (l Ladder) Open(m kafkaclient.Message, now time.Time) Envelope {
 		if n, ok := h.number(HeaderWaits, maxWaits); ok {
 			e.Waits = int(n)
 		}
-		e.NotBefore = l.dueTime(m, h, rank, now)
+		e.NotBefore, _ = l.dueTime(m, h, rank, now)
 	}
 	e.Tried = e.Failures > 0 || len(h[HeaderReplayID])+len(h[HeaderReplayCount]) > 0
 	return e
@@ -108,18 +109,31 @@ func (h headers) claim() (c Claim) {
 	return c
 }
 
-// dueTime is never early and never later than a full delay from now: the header if it is credible, else the record's
-// timestamp plus the delay.
-func (l Ladder) dueTime(m kafkaclient.Message, h headers, rank int, now time.Time) time.Time {
+// Due is when a record of a tier may be handled. It is cut when header and record tell a time that no delay explains.
+func (l Ladder) Due(m kafkaclient.Message, now time.Time) (at time.Time, cut bool) {
+	if rank := l.rankOf(m.Topic); rank > 0 {
+		return l.dueTime(m, headersOf(m), rank, now)
+	}
+	return time.Time{}, false
+}
+
+// dueTime is never early, and never later than a full delay after this instance received the record: a clock that is
+// ahead, or a forged header, must not make it wait for ever (hazard H24). It is the header, else the record's timestamp plus
+// the delay. The instant of receiving stands still, unlike now, which is for a record that nobody received.
+func (l Ladder) dueTime(m kafkaclient.Message, h headers, rank int, now time.Time) (at time.Time, cut bool) {
 	delay := l.tiers[rank-1].Delay
 	due := h.millis(HeaderNotBefore)
 	if due.IsZero() {
 		due = m.Timestamp.Add(delay)
 	}
-	if latest := now.Add(delay + maxSkew); due.After(latest) {
-		return latest
+	received := m.Received
+	if received.IsZero() {
+		received = now
 	}
-	return due
+	if latest := received.Add(delay + maxSkew); due.After(latest) {
+		return latest, true
+	}
+	return due, false
 }
 
 // Record is the record to publish for a step: key and value byte for byte, our headers set anew, foreign ones kept

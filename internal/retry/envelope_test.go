@@ -79,6 +79,21 @@ func TestDueTime(t *testing.T) {
 			require.True(t, c.want.Equal(e.NotBefore), e.NotBefore)
 		})
 	}
+	for _, ahead := range []time.Duration{time.Hour, 72 * time.Hour} { // the cap must not move with the clock (hazard H24)
+		byHeader, byTime := message(topic, header(HeaderNotBefore, millis(testNow.Add(ahead)))), message(topic)
+		byTime.Timestamp = testNow.Add(ahead)
+		for _, m := range []kafkaclient.Message{byHeader, byTime} {
+			m.Received = testNow
+			for _, later := range []time.Duration{0, time.Second, time.Minute, ahead} {
+				require.True(t, testNow.Add(30*time.Second+maxSkew).Equal(testLadder.Open(m, testNow.Add(later)).NotBefore), "%s later", later)
+				due, cut := testLadder.Due(m, testNow.Add(later))
+				require.True(t, cut)
+				require.True(t, testNow.Add(30*time.Second+maxSkew).Equal(due))
+			}
+		}
+	}
+	_, cut := testLadder.Due(message(topic, header(HeaderNotBefore, millis(testNow.Add(30*time.Second)))), testNow)
+	require.False(t, cut, "a full delay is nothing odd")
 	require.True(t, testLadder.Open(message("orders.confirmed", header(HeaderNotBefore, millis(testNow.Add(time.Hour)))), testNow).NotBefore.IsZero(), "the main topic never waits")
 }
 

@@ -27,7 +27,7 @@ type Line interface {
 	Judge(a hold.Attempt, f *failure.Error) failure.Fault
 	Verdict(record string, f *failure.Error)
 	MayTry(record string) bool
-	Published()
+	Published(record, topic string)
 }
 
 // Ledger keeps the fate of records (hazard H18) and bodies that fit no topic (hazard H14).
@@ -44,6 +44,7 @@ type Fate struct {
 	Order     uuid.UUID // zero: the record could not be decoded
 	Kind      string    // "duplicate", "waiting", "dead", or "replay": it stands for another record, which has the fate
 	Reason    failure.Reason
+	Step      int64 // how far the message had come: "waiting" of an earlier step replaces nothing
 }
 
 // Outcome is what became of a message.
@@ -97,11 +98,12 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 	if step.Kind == InMemory {
 		return r.stay(e, f, fault, step)
 	}
-	if err := r.publish(ctx, e, o, f, step); err != nil {
-		return r.Setback(e, order, err, failure.BrokerDown)
+	to, err := r.publish(ctx, e, o, f, step)
+	if err != nil {
+		return r.unpublished(e, order, to, err)
 	}
 	crash.At(crash.AfterRetryPublish)
-	r.cfg.Line.Published()
+	r.cfg.Line.Published(attempt.Record, to)
 	r.logStep(e, order, f, step)
 	return nil
 }
@@ -129,29 +131,30 @@ func (r *Router) stay(e Envelope, f *failure.Error, fault failure.Fault, step St
 }
 
 // publish writes the fate first and the record second: a crash between them redelivers the message, which writes both
-// again. A cancelled context means that the partition is gone, and then nothing is published (hazard H17).
-func (r *Router) publish(ctx context.Context, e Envelope, o Outcome, f *failure.Error, step Step) error {
+// again. A cancelled context means that the partition is gone, and then nothing is published (hazard H17). It tells which
+// topic took the record, or did not.
+func (r *Router) publish(ctx context.Context, e Envelope, o Outcome, f *failure.Error, step Step) (to string, err error) {
 	kind := "waiting"
 	if step.Kind == ToDeadLetters {
 		kind = "dead"
 	}
 	if err := r.cfg.Ledger.RecordFate(ctx, e.fate(o.Order, kind, f.Reason)); err != nil {
-		return err
+		return step.Topic, err
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return step.Topic, err
 	}
 	crash.At(crash.BeforeRetryPublish)
 	record := e.Record(step, f, r.cfg.Clock())
-	err := r.cfg.Publisher.Publish(ctx, record)
+	err = r.cfg.Publisher.Publish(ctx, record)
 	if errors.Is(err, kafkaclient.ErrTooLarge) {
 		record.Headers = withoutText(record.Headers)
 		err = r.cfg.Publisher.Publish(ctx, record)
 	}
 	if errors.Is(err, kafkaclient.ErrTooLarge) {
-		return r.publishParked(ctx, e, o, f, record)
+		return r.cfg.Ladder.DeadLetters(), r.publishParked(ctx, e, o, f, record)
 	}
-	return err
+	return step.Topic, err
 }
 
 // withoutText leaves out what a record can do without when it does not fit: the error's text; class and reason stay.
@@ -179,14 +182,29 @@ func (r *Router) publishParked(ctx context.Context, e Envelope, o Outcome, f *fa
 	return r.cfg.Publisher.Publish(ctx, record)
 }
 
-// Setback judges the failure to read or write the message's fate, or to publish its record: the database's or the broker's,
-// never the message's. other is the reason of an error that has none.
+// unpublished judges why the record of a message did not get into its topic. Brokers that work and refuse it are another
+// matter than brokers that do not answer.
+func (r *Router) unpublished(e Envelope, order, to string, err error) error {
+	reason := failure.BrokerDown
+	if errors.Is(err, kafkaclient.ErrRefused) {
+		reason = failure.PublishRefused
+	}
+	m := e.Message
+	return r.setback(e, order, to, fmt.Errorf("the record that stands for %s[%d]@%d: %w", m.Topic, m.Partition, m.Offset, err), reason)
+}
+
+// Setback judges the failure to read or write the message's fate: the database's, never the message's. other is the reason of
+// an error that has none.
 func (r *Router) Setback(e Envelope, order string, err error, other failure.Reason) error {
+	return r.setback(e, order, "", err, other)
+}
+
+func (r *Router) setback(e Envelope, order, to string, err error, other failure.Reason) error {
 	f := failure.Of(err)
 	if f.Reason == failure.Unclassified {
 		f = failure.New(other, "%w", err)
 	}
-	r.cfg.Line.Judge(hold.Attempt{Record: e.Message.Name(), Order: order, Began: r.cfg.Clock()}, f)
+	r.cfg.Line.Judge(hold.Attempt{Record: e.Message.Name(), Order: order, Began: r.cfg.Clock(), To: to}, f)
 	return r.stay(e, f, failure.OfSystem, Step{After: holdRecheck})
 }
 
@@ -214,7 +232,16 @@ var errWithheld = errors.New("too many messages die: its verdict waits")
 
 // fate is the fate of the record that the message stands for.
 func (e Envelope) fate(order uuid.UUID, kind string, reason failure.Reason) Fate {
-	return Fate{Topic: e.OriginTopic, Partition: e.OriginPart, Offset: e.OriginOffset, Order: order, Kind: kind, Reason: reason}
+	return Fate{Topic: e.OriginTopic, Partition: e.OriginPart, Offset: e.OriginOffset, Order: order, Kind: kind, Reason: reason, Step: e.step(kind)}
+}
+
+// step grows along the way of a message: with each replay, each failure, each wait, and at the end of the way.
+func (e Envelope) step(kind string) int64 {
+	end := int64(1)
+	if kind == "waiting" {
+		end = 0
+	}
+	return int64(e.ReplayCount)<<20 | int64(e.Failures)<<12 | int64(min(e.Waits, 1<<11-1))<<1 | end
 }
 
 // Later asks the consumer to handle the message again. It is an error: nobody has taken responsibility.

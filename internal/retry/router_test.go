@@ -52,7 +52,7 @@ func (s *scene) Verdict(_ string, f *failure.Error) {
 
 func (s *scene) MayTry(string) bool { return !s.flood }
 
-func (s *scene) Published() { s.events = append(s.events, "published") }
+func (s *scene) Published(string, string) { s.events = append(s.events, "published") }
 
 func (s *scene) RecordFate(_ context.Context, f Fate) error {
 	s.events = append(s.events, "fate "+f.Kind)
@@ -133,6 +133,13 @@ func TestUnpublishedIsKeptAndHeld(t *testing.T) {
 	require.Positive(t, later.RetryIn())
 	require.Equal(t, "judged broker_down", s.events[len(s.events)-1])
 	require.Equal(t, []string{"orders.confirmed held"}, s.observed, "not counted as retried")
+
+	s = &scene{publishErr: []error{fmt.Errorf("publish to orders.confirmed.dlq: %w: no permission", kafkaclient.ErrRefused)}}
+	err = s.route(t.Context(), Outcome{Order: someOrder, Err: failure.New(failure.Declined, "402")})
+	require.ErrorContains(t, err, "orders.confirmed[2]@7", "what was to be published")
+	require.ErrorContains(t, err, "publish to orders.confirmed.dlq: refused by the broker: no permission")
+	require.Equal(t, "judged publish_refused", s.events[len(s.events)-1])
+	require.Equal(t, "orders.confirmed.dlq", s.attempts[len(s.attempts)-1].To)
 
 	s = &scene{fateErr: failure.New(failure.DatabaseDown, "refused")}
 	require.Error(t, s.route(t.Context(), Outcome{Order: someOrder, Err: failure.New(failure.Declined, "402")}))

@@ -37,6 +37,12 @@ func Postgres(t testing.TB) *Database {
 	require.NoError(t, err, "no PostgreSQL to test with")
 	name := "test_" + strings.ToLower(rand.Text()[:12])
 	server.exec(t, "CREATE DATABASE "+name+" TEMPLATE "+server.template)
+	return open(t, server, name)
+}
+
+// open opens a database that was made for the test.
+func open(t testing.TB, server *server, name string) *Database {
+	t.Helper()
 	t.Cleanup(func() { server.exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
 
 	config, err := pgxpool.ParseConfig(withDatabase(server.url, name))
@@ -46,6 +52,20 @@ func Postgres(t testing.TB) *Database {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return &Database{URL: config.ConnString(), Pool: pool}
+}
+
+// Copy is the database as it is now, as a backup that is restored later. Nobody else may be working with it; its own pool
+// connects anew.
+func (d *Database) Copy(t testing.TB) *Database {
+	t.Helper()
+	server, err := sharedServer()
+	require.NoError(t, err)
+	from := d.Pool.Config().ConnConfig.Database
+	name := from + "_" + strings.ToLower(rand.Text()[:6])
+	d.Pool.Reset()
+	server.exec(t, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '"+from+"'")
+	server.exec(t, "CREATE DATABASE "+name+" TEMPLATE "+from)
+	return open(t, server, name)
 }
 
 type server struct {

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/internal/platform/postgres"
 	"example.com/billing/load/rig"
 	"example.com/billing/load/torture/verdict"
 )
@@ -84,7 +84,7 @@ func (s *stage) readBooks(ctx context.Context) (verdict.Books, error) {
 	if err != nil {
 		return books, err
 	}
-	pool, err := pgxpool.New(ctx, s.database.URL)
+	pool, err := postgres.Open(ctx, postgres.Config{URL: s.database.URL, MaxConns: pgstore.MinConns})
 	if err != nil {
 		return books, err
 	}

@@ -28,7 +28,7 @@ func (s *stage) flood(ctx context.Context, f fault) (undo func() error, err erro
 	if err := s.client.ProduceSync(wait, batch...).FirstErr(); err != nil {
 		return nothing, err
 	}
-	return func() error {
+	return func() error { //nolint:unparam // all faults are undone alike
 		if f.detail == "restart" {
 			s.roll(ctx, func(*instance) {})
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -18,27 +19,41 @@ func (a answer) success() bool {
 	return a.status == http.StatusOK || a.status == http.StatusCreated
 }
 
-// problem is what we read of application/problem+json.
+// problem is what we read of a refusal's body.
 type problem struct {
-	Code  string `json:"code"`
-	Title string `json:"title"`
+	Code, Title string // without what repeats a secret
+	Contract    bool   // it is as the contract writes a refusal: application/problem+json with a code that is not empty
 }
 
-// problem reads the body of a refusal as far as it can be read. A text that repeats a secret is left out.
+// problem reads the body of a refusal as far as it can be read. What is in no form of ours came from something in between,
+// or from a platform that the provider runs on.
 func (a answer) problem(secrets ...string) problem {
-	var p problem
-	_ = json.Unmarshal(a.body, &p) // a proxy's page has neither, and the status speaks for itself
-	return problem{Code: visible(without(p.Code, secrets)), Title: printable(without(p.Title, secrets), maxText)}
+	fields, err := object(a.body)
+	if err != nil {
+		return problem{}
+	}
+	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")) // a wrong parameter leaves the kind readable
+	code := text(fields["code"])
+	return problem{
+		Code: visible(without(code, secrets)), Title: printable(without(text(fields["title"]), secrets), maxText),
+		Contract: kind == "application/problem+json" && strings.TrimSpace(code) != "" && a.broken == nil,
+	}
 }
 
-// refusal is the failure that the status means. Only a 422 needs its body to be understood.
+// refusal is the failure that the status means. One that ends the order must be in the contract's words: whatever else
+// answers so, a proxy, a firewall, a platform's error page, does not know what became of the charge.
 func (a answer) refusal(p problem, now time.Time) *failure.Error {
-	if a.broken != nil && (a.status/100 == 2 || a.status == http.StatusUnprocessableEntity) {
+	reason := reasonOf(a.status, p.Code)
+	final := failure.Hold.Fault(reason) == failure.OfMessage
+	if a.broken != nil && (a.status/100 == 2 || final) {
 		return a.broken
 	}
 	said := strings.TrimSpace(fmt.Sprintf("%d %s %s", a.status, p.Code, p.Title))
-	f := failure.New(reasonOf(a.status, p.Code), "the provider answered %s", said)
-	if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
+	if final && !p.Contract {
+		return failure.New(failure.ProviderBadAnswer, "the provider answered %s, and no problem+json with a code: nothing is decided by that", said)
+	}
+	f := failure.New(reason, "the provider answered %s", said)
+	if heedsRetryAfter(a.status) {
 		f.RetryAfter = retryAfter(a.header.Get("Retry-After"), now)
 	}
 	return f

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,7 +50,8 @@ type Client struct {
 	cfg       Config
 	transport *http.Transport
 	charges   *url.URL
-	header    http.Header // of every request; shared, so never changed
+	header    http.Header  // of every request; shared, so never changed
+	left      atomic.Int64 // Unix nanoseconds: idle connections were let go
 }
 
 // New checks the settings. It sends nothing.
@@ -100,7 +102,7 @@ func newTransport(cfg Config) *http.Transport {
 	protocols.SetHTTP1(true) // one request, one connection: what was sent is never a question of frames
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: cfg.Timeout, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:            dial(&net.Dialer{Timeout: cfg.Timeout, KeepAlive: 15 * time.Second}),
 		TLSHandshakeTimeout:    cfg.Timeout,
 		Protocols:              protocols,
 		DisableCompression:     true, // 64 KiB of gzip can be 64 MiB of zeros
@@ -109,6 +111,33 @@ func newTransport(cfg Config) *http.Transport {
 		IdleConnTimeout:        idleConnection,
 		MaxResponseHeaderBytes: maxHeader,
 		WriteBufferSize:        writeBuffer,
+	}
+}
+
+// dial makes connections that are reset when they are closed. Closed the usual way, a connection to a provider that takes
+// nothing keeps the request in the kernel and delivers it minutes after we gave up (hazards H1, H2).
+func dial(d *net.Dialer) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, network, addr)
+		if tcp, ok := conn.(*net.TCPConn); err == nil && ok {
+			err = tcp.SetLinger(0)
+		}
+		return conn, err
+	}
+}
+
+// leaveNode lets idle connections go, once a second at most. A connection stays with one node behind a balancer: kept
+// alive, it would lead the next attempts to the node that is sick (hazard H34). Requests under way are not touched.
+func (c *Client) leaveNode(status int) {
+	switch {
+	case status/100 == 3, status/100 == 5:
+	case status == 401, status == 403, status == 404, status == 405, status == 407, status == 410, status == 421:
+	default:
+		return
+	}
+	now := c.cfg.Clock().UnixNano()
+	if left := c.left.Load(); now-left >= int64(time.Second) && c.left.CompareAndSwap(left, now) {
+		c.transport.CloseIdleConnections()
 	}
 }
 

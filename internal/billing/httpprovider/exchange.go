@@ -3,7 +3,6 @@ package httpprovider
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/billing/internal/billing"
 	"example.com/billing/internal/failure"
 )
 
@@ -46,6 +46,7 @@ func (c *Client) exchange(parent context.Context, req *http.Request, sendBy time
 	if err != nil {
 		a.broken = interrupted(parent, err, failure.ProviderBadAnswer, "reading the answer")
 	}
+	c.leaveNode(a.status)
 	c.cfg.Observe(label(a.status), c.cfg.Clock().Sub(start))
 	return a, nil
 }
@@ -62,14 +63,11 @@ func tooLate() *failure.Error {
 	return f
 }
 
-// errTooLarge is for errors.Is; the error itself says how large an answer may be.
-var errTooLarge = errors.New("the answer is too large")
-
 // readCapped reads one byte more than it takes: io.LimitReader alone would make a short body of a long one.
 func readCapped(r io.Reader, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(body)) > limit {
-		err = fmt.Errorf("%w: larger than %d KiB", errTooLarge, limit>>10)
+		err = fmt.Errorf("%w: larger than %d KiB", billing.ErrTooLarge, limit>>10)
 	}
 	return body, err
 }

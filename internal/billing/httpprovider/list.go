@@ -12,15 +12,13 @@ import (
 	"example.com/billing/internal/billing"
 )
 
-const (
-	pageSize = 1000
-	maxPage  = 1 << 20 // bytes: five times what a page of plain charges has
-)
+// maxPage is what a page may have: five times what a thousand plain charges have.
+const maxPage = 1 << 20 // bytes
 
-// List is a page of the charges that were made in [from, to), oldest first. The first page has no cursor; after the last
-// one next is empty. Errors are those of a look-up: *failure.Error, and no money has moved.
-func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) (page []billing.ListedCharge, next string, err error) {
-	a, err := c.exchange(ctx, c.listRequest(from, to, cursor), c.cfg.Clock().Add(c.cfg.Timeout), maxPage)
+// List is a page of at most limit charges that were made in [from, to), oldest first. The first page has no cursor; after
+// the last one next is empty. A page larger than we take is billing.ErrTooLarge. Errors are those of a look-up: *failure.Error, and no money has moved.
+func (c *Client) List(ctx context.Context, from, to time.Time, cursor string, limit int) (page []billing.ListedCharge, next string, err error) {
+	a, err := c.exchange(ctx, c.listRequest(from, to, cursor, limit), c.cfg.Clock().Add(c.cfg.Timeout), maxPage)
 	if err == nil && a.status != http.StatusOK {
 		err = a.refusal(a.problem(c.cfg.Token), c.cfg.Clock())
 	}
@@ -33,9 +31,9 @@ func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) (p
 	return page, next, nil
 }
 
-func (c *Client) listRequest(from, to time.Time, cursor string) *http.Request {
+func (c *Client) listRequest(from, to time.Time, cursor string, limit int) *http.Request {
 	q := url.Values{
-		"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}, "limit": {strconv.Itoa(pageSize)},
+		"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}, "limit": {strconv.Itoa(limit)},
 	}
 	if cursor != "" {
 		q.Set("cursor", cursor)

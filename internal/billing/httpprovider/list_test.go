@@ -1,6 +1,7 @@
 package httpprovider
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -22,7 +23,7 @@ func TestListGoesThroughAllPages(t *testing.T) {
 	sim, err := providersim.New(providersim.Config{Clock: func() time.Time { return clock }})
 	require.NoError(t, err)
 	c := client(t, serve(t, sim.Handler().ServeHTTP))
-	for n := range 2*pageSize + 10 {
+	for n := range 2*1000 + 10 {
 		clock = now.Add(time.Duration(n) * time.Millisecond)
 		_, _, err := c.Charge(t.Context(), request())
 		require.NoError(t, err)
@@ -30,7 +31,7 @@ func TestListGoesThroughAllPages(t *testing.T) {
 	var all []billing.ListedCharge
 	var pages []int
 	for cursor := ""; ; {
-		page, next, err := c.List(t.Context(), now.Add(time.Millisecond), clock, cursor)
+		page, next, err := c.List(t.Context(), now.Add(time.Millisecond), clock, cursor, 1000)
 		require.NoError(t, err)
 		all, pages = append(all, page...), append(pages, len(page))
 		if cursor = next; cursor == "" {
@@ -57,7 +58,7 @@ func TestListOfOddEntries(t *testing.T) {
 		c := client(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, `{"data":[%s,%s],"next_cursor":null}`, entry, good)
 		}))
-		page, next, err := c.List(t.Context(), time.Now(), time.Now(), "")
+		page, next, err := c.List(t.Context(), time.Now(), time.Now(), "", 1000)
 		require.NoError(t, err, name)
 		require.Empty(t, next)
 		require.NotEmpty(t, page[0].Problem, name)
@@ -76,10 +77,11 @@ func TestListOfOddEntries(t *testing.T) {
 		"too large":       `{"data":[],"next_cursor":"` + strings.Repeat("x", maxPage) + `"}`,
 	} {
 		c := client(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
-		_, _, err := c.List(t.Context(), time.Now(), time.Now(), "")
+		_, _, err := c.List(t.Context(), time.Now(), time.Now(), "", 1000)
 		f := failure.Of(err)
 		require.Equal(t, failure.ProviderBadAnswer, f.Reason, name)
 		require.False(t, f.Unknown, name)
+		require.Equal(t, name == "too large", errors.Is(err, billing.ErrTooLarge), name)
 	}
 }
 
@@ -94,7 +96,7 @@ func TestListIsRefused(t *testing.T) {
 			}
 			w.WriteHeader(status)
 		}))
-		_, _, err := c.List(t.Context(), time.Now().Add(-time.Hour), time.Now(), "a b")
+		_, _, err := c.List(t.Context(), time.Now().Add(-time.Hour), time.Now(), "a b", 1000)
 		require.Equal(t, want, failure.Of(err).Reason)
 		require.False(t, failure.Of(err).Unknown)
 	}

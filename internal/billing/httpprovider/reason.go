@@ -11,13 +11,14 @@ import (
 	"strconv"
 	"time"
 
+	"example.com/billing/internal/billing"
 	"example.com/billing/internal/failure"
 )
 
 // codeKeyReused is the provider's code for a key that was used with other content.
 const codeKeyReused = "idempotency_key_reused"
 
-// reasonOf gives every status that is not a success its reason. The test has a row for each.
+// reasonOf gives every status that is not a success its reason, if the provider itself says it. The test has a row for each.
 func reasonOf(status int, code string) failure.Reason {
 	switch status {
 	case 402:
@@ -50,6 +51,16 @@ func reasonOf(status int, code string) failure.Reason {
 	default: // 101, 202 "pending", 204, 600: no word of the contract
 		return failure.ProviderBadAnswer
 	}
+}
+
+// heedsRetryAfter tells the statuses that ask to come again later. What holds the line is probed at the line's own pace,
+// and a final answer is not asked for again.
+func heedsRetryAfter(status int) bool {
+	switch status {
+	case 408, 409, 423, 425, 429:
+		return true
+	}
+	return status/100 == 5
 }
 
 // maxRetryAfter caps what a provider may ask for.
@@ -115,7 +126,7 @@ func (b brief) Error() string {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](b.error)
 	_, notTLS := errors.AsType[tls.RecordHeaderError](b.error)
 	if network || certificate || notTLS || errors.Is(b.error, io.EOF) || errors.Is(b.error, io.ErrUnexpectedEOF) ||
-		errors.Is(b.error, errTooLarge) || errors.Is(b.error, context.Canceled) {
+		errors.Is(b.error, billing.ErrTooLarge) || errors.Is(b.error, context.Canceled) {
 		return printable(b.error.Error(), 200)
 	}
 	return "the exchange broke off"

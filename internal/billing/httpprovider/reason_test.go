@@ -49,14 +49,45 @@ var statuses = []struct {
 	{500, 599, failure.Provider5xx, true},
 }
 
-func TestEveryStatusHasItsReason(t *testing.T) {
-	var status int
+// bodies lists what can stand in a refusal. Only the first few are the contract's.
+var bodies = []struct {
+	name, kind, text string
+	contract         bool
+}{
+	{"problem", "application/problem+json", `{"type":"about:blank","title":"Some title","code":"some_code"}`, true},
+	{"problem with a charset", "Application/Problem+JSON; charset=utf-8", ` {"code":"some_code"} `, true},
+	{"problem with a broken parameter", "application/problem+json; charset", `{"code":"some_code"}`, true},
+	{"a code in words", "application/problem+json", `{"code":"some code"}`, true},
+	{"nothing", "", "", false},
+	{"a page", "text/html", "<html><h1>Payment Required</h1></html>", false},
+	{"a page that says problem", "application/problem+json", "<html>", false},
+	{"JSON", "application/json", `{"code":"some_code"}`, false},
+	{"no type", "", `{"code":"some_code"}`, false},
+	{"no code", "application/problem+json", `{"title":"Some title"}`, false},
+	{"Code", "application/problem+json", `{"Code":"some_code"}`, false},
+	{"empty code", "application/problem+json", `{"code":""}`, false},
+	{"blank code", "application/problem+json", `{"code":" "}`, false},
+	{"code null", "application/problem+json", `{"code":null}`, false},
+	{"code number", "application/problem+json", `{"code":402}`, false},
+	{"code twice", "application/problem+json", `{"code":"a","code":"b"}`, false},
+	{"a list", "application/problem+json", `[{"code":"some_code"}]`, false},
+	{"half", "application/problem+json", `{"code":"some_code"`, false},
+	{"two", "application/problem+json", `{"code":"some_code"}{}`, false},
+	{"too large", "application/problem+json", `{"code":"some_code","title":"` + strings.Repeat("x", maxAnswer) + `"}`, false},
+}
+
+// Every status with every body. An answer that ends the order does so only in the contract's words (issue 8, 2.4): with
+// any other body the outcome is unknown. What does not end it keeps its reason, whoever says it.
+func TestEveryStatusWithEveryBody(t *testing.T) {
+	var status, body int
 	c := client(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "7")
-		w.Header().Set("Content-Type", "application/problem+json")
+		w.Header()["Content-Type"] = nil
+		if kind := bodies[body].kind; kind != "" {
+			w.Header().Set("Content-Type", kind)
+		}
 		w.WriteHeader(status)
 		if status != http.StatusNotModified {
-			_, _ = io.WriteString(w, `{"type":"about:blank","title":"Some title","code":"some_code"}`)
+			_, _ = io.WriteString(w, bodies[body].text)
 		}
 	}))
 	row := 0
@@ -66,19 +97,42 @@ func TestEveryStatusHasItsReason(t *testing.T) {
 		}
 		want := statuses[row]
 		require.True(t, want.from <= status && status <= want.to, "status %d is in no row", status)
-		call, f := mustFail(t.Context(), t, c, request())
-		require.Equal(t, want.reason, f.Reason, status)
-		require.Equal(t, want.unknown, f.Unknown, status)
-		require.True(t, call.Sent)
-		require.Equal(t, status, call.Status)
+		for body = range bodies {
+			reason, unknown := want.reason, want.unknown
+			if failure.Hold.Fault(reason) == failure.OfMessage && !bodies[body].contract {
+				reason, unknown = failure.ProviderBadAnswer, true
+			}
+			call, f := mustFail(t.Context(), t, c, request())
+			require.Equal(t, reason, f.Reason, "%d with %s", status, bodies[body].name)
+			require.Equal(t, unknown, f.Unknown, "%d with %s", status, bodies[body].name)
+			require.True(t, call.Sent)
+			require.Equal(t, status, call.Status)
+		}
+		body = 0
 		if status != http.StatusNotModified {
+			call, f := mustFail(t.Context(), t, c, request())
 			require.Equal(t, "some_code", call.Code)
 			require.Contains(t, f.Detail, "some_code Some title")
 		}
-		asks := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
-		require.Equal(t, asks, f.RetryAfter == 7*time.Second, status)
 	}
 	require.Equal(t, len(statuses)-1, row)
+}
+
+// A 5xx, a 429 and what asks to try again may say when, in seconds or as a date. Others are not asked.
+func TestRetryAfterIsHeeded(t *testing.T) {
+	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	heeded := map[int]bool{408: true, 409: true, 423: true, 425: true, 429: true}
+	for status := 300; status <= 599; status++ {
+		for value, want := range map[string]time.Duration{
+			"7": 7 * time.Second, now.Add(90 * time.Second).Format(http.TimeFormat): 90 * time.Second, "86400": time.Hour,
+		} {
+			a := answer{status: status, header: http.Header{"Retry-After": {value}}}
+			if !heeded[status] && status/100 != 5 {
+				want = 0
+			}
+			require.Equal(t, want, a.refusal(problem{Code: "some_code", Contract: true}, now).RetryAfter, "%d %q", status, value)
+		}
+	}
 }
 
 func TestStatusesOutsideTheContractProveNothing(t *testing.T) {
@@ -96,19 +150,13 @@ func TestStatusesOutsideTheContractProveNothing(t *testing.T) {
 	}
 }
 
-func TestThe422NeedsItsBody(t *testing.T) {
-	for body, want := range map[string]struct {
+func TestTheCodeOfA422Decides(t *testing.T) {
+	for code, want := range map[string]struct {
 		reason  failure.Reason
 		unknown bool
-	}{
-		`{"code":"idempotency_key_reused"}`: {failure.KeyReused, true},
-		`{"code":"other"}`:                  {failure.ProviderRejected, false},
-		`<html>`:                            {failure.ProviderRejected, false},
-		strings.Repeat("x", maxAnswer+1):    {failure.ProviderBadAnswer, true},
-	} {
+	}{"idempotency_key_reused": {failure.KeyReused, true}, "other": {failure.ProviderRejected, false}} {
 		c := client(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			_, _ = io.WriteString(w, body)
+			refuse(w, http.StatusUnprocessableEntity, `{"code":"`+code+`"}`)
 		}))
 		_, f := mustFail(t.Context(), t, c, request())
 		require.Equal(t, want.reason, f.Reason)
@@ -123,16 +171,14 @@ func TestWhatTheProviderSaysIsSanitised(t *testing.T) {
 		"plain":        {`{"code":"card_declined","title":"Card declined"}`, "card_declined", "the provider answered 402 card_declined Card declined"},
 		"control":      {`{"code":"a\u0000b","title":"a\u0000\n\u001b[31mb"}`, "", "the provider answered 402  a???[31mb"},
 		"long":         {`{"code":"` + strings.Repeat("c", 101) + `","title":"` + strings.Repeat("t", 500) + `"}`, "", "the provider answered 402  " + strings.Repeat("t", 100)},
-		"customer":     {`{"title":"no card for ` + strings.ToUpper(r.CustomerID.String()) + `"}`, "", "the provider answered 402"},
+		"customer":     {`{"code":"c","title":"no card for ` + strings.ToUpper(r.CustomerID.String()) + `"}`, "c", "the provider answered 402 c"},
 		"key":          {`{"code":"` + r.Key.String() + `"}`, "", "the provider answered 402"},
-		"token":        {`{"title":"bad ` + token + `"}`, "", "the provider answered 402"},
-		"not a string": {`{"code":7,"title":{}}`, "", "the provider answered 402"},
-		"nothing":      {``, "", "the provider answered 402"},
+		"token":        {`{"code":"c","title":"bad ` + token + `"}`, "c", "the provider answered 402 c"},
+		"not a string": {`{"code":"c","title":{}}`, "c", "the provider answered 402 c"},
 	} {
 		c := client(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Request-Id", strings.Repeat("x", 101))
-			w.WriteHeader(http.StatusPaymentRequired)
-			_, _ = io.WriteString(w, test.body)
+			refuse(w, http.StatusPaymentRequired, test.body)
 		}))
 		call, f := mustFail(t.Context(), t, c, r)
 		require.Equal(t, failure.Declined, f.Reason, name)

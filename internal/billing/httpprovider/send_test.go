@@ -245,16 +245,17 @@ func TestOurShutdown(t *testing.T) {
 		require.Equal(t, failure.ShuttingDown, f.Reason)
 		require.True(t, call.Sent && f.Unknown)
 	})
-	t.Run("a decline that came is a decline", func(t *testing.T) {
+	t.Run("a decline without its body decides nothing", func(t *testing.T) {
 		url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusPaymentRequired)
 			_ = http.NewResponseController(w).Flush()
 			<-req.Context().Done()
 		})
 		call, f := mustFail(t.Context(), t, client(t, url, timeout(50*time.Millisecond)), request())
-		require.Equal(t, failure.Declined, f.Reason)
+		require.Equal(t, failure.ProviderTimeout, f.Reason)
 		require.Equal(t, 402, call.Status)
-		require.False(t, f.Unknown)
+		require.True(t, f.Unknown)
 	})
 }
 

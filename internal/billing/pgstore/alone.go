@@ -6,13 +6,30 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Started notes that an assignment begins at its committed offset, and returns how many in a row began there (hazard H15).
+// Started notes that an assignment begins at its committed offset, and returns how many in a row began there and did not
+// end well, this one included (hazards H15, H33).
 func (s *Store) Started(ctx context.Context, topic string, partition int32, committed int64) (times int, err error) {
 	return s.countAlone(ctx, "note an assignment", `
 		INSERT INTO partition_starts AS p (topic, partition, committed_offset) VALUES ($1, $2, $3)
 		ON CONFLICT (topic, partition) DO UPDATE SET committed_offset = excluded.committed_offset,
 		       starts = CASE WHEN p.committed_offset = excluded.committed_offset THEN p.starts + 1 ELSE 1 END
 		RETURNING starts`, topic, partition, committed)
+}
+
+// EndedWell takes back the notes of assignments that began at these offsets. Where another one has begun elsewhere since,
+// there is none.
+func (s *Store) EndedWell(ctx context.Context, topic string, began map[int32]int64) error {
+	var partitions []int32
+	var offsets []int64
+	for p, at := range began {
+		partitions, offsets = append(partitions, p), append(offsets, at)
+	}
+	return s.patiently(ctx, "note the good end of assignments", func(ctx context.Context, db session) error {
+		_, err := db.Exec(ctx, `
+			UPDATE partition_starts s SET starts = s.starts - 1 FROM unnest($2::integer[], $3::bigint[]) AS b (partition, committed)
+			WHERE s.topic = $1 AND s.partition = b.partition AND s.committed_offset = b.committed AND s.starts > 0`, topic, partitions, offsets)
+		return err
+	})
 }
 
 // BeginAlone notes that a record is handled alone, and returns how often that began without an end, this time included.

@@ -15,7 +15,15 @@ func TestStartsInARowAndLonelyRecords(t *testing.T) { // H15
 	}
 	require.Equal(t, []int{1, 2, 3}, []int{start(0, 7), start(0, 7), start(0, 7)})
 	require.Equal(t, 1, start(1, 7), "each partition counts for itself")
+	require.NoError(t, s.EndedWell(t.Context(), "orders", map[int32]int64{0: 7, 5: 1}))
+	require.Equal(t, 3, start(0, 7), "a good end takes back its own start, not the crashes before (hazard H33)")
+	require.NoError(t, s.EndedWell(t.Context(), "orders", map[int32]int64{0: 6, 1: 8}))
+	require.Equal(t, []int{4, 2}, []int{start(0, 7), start(1, 7)}, "only what began there")
 	require.Equal(t, 1, start(0, 8), "progress ends the row")
+	for range 3 {
+		require.NoError(t, s.EndedWell(t.Context(), "orders", map[int32]int64{0: 8}))
+	}
+	require.Equal(t, 1, start(0, 8))
 
 	begin := func(offset int64) int {
 		n, err := s.BeginAlone(t.Context(), "orders", 0, offset)

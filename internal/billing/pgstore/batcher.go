@@ -147,19 +147,3 @@ func (b *batcher[K, In, Out]) finish(batch []*job[In, Out]) {
 		close(j.done)
 	}
 }
-
-// isolate runs do for the whole batch. When the database refuses a row it halves the batch until the culprit stands alone:
-// one bad row among hundreds costs a dozen statements, and its neighbours never notice.
-func isolate[In, Out any](batch []*job[In, Out], do func([]*job[In, Out]) error) {
-	err := do(batch)
-	switch {
-	case err == nil:
-	case len(batch) > 1 && isRefusal(err):
-		isolate(batch[:len(batch)/2], do)
-		isolate(batch[len(batch)/2:], do)
-	default:
-		for _, j := range batch {
-			j.err = err
-		}
-	}
-}

@@ -157,7 +157,7 @@ func TestIsolateBlamesOnlyTheCulprit(t *testing.T) {
 			batch[i] = &intJob{in: i}
 		}
 		var statements atomic.Int64
-		isolate(batch, func(part []*intJob) error {
+		isolate(batch, false, func(part []*intJob, _ bool) error {
 			statements.Add(1)
 			for _, j := range part {
 				if j.in == culprit {
@@ -184,7 +184,7 @@ func TestIsolateBlamesOnlyTheCulprit(t *testing.T) {
 func TestIsolateDoesNotHalveWhatConcernsAll(t *testing.T) {
 	batch := []*intJob{{in: 1}, {in: 2}}
 	calls := 0
-	isolate(batch, func([]*intJob) error {
+	isolate(batch, false, func([]*intJob, bool) error {
 		calls++
 		return down.failure("claim", errors.New("no route"))
 	})

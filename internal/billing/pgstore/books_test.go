@@ -193,7 +193,12 @@ func TestIntake(t *testing.T) {
 	require.EqualValues(t, 210, overlap.Counted)
 	require.EqualValues(t, 32, taken(), "what cannot be told is not counted")
 
+	f.mustAdvance(t, 230, 230, 0) // markers of transactions, no record
+	require.EqualValues(t, 32, taken())
+	f.mustAdvance(t, 215, 231, 16) // which says that there is nothing new below
+	require.EqualValues(t, 33, taken())
 	require.Error(t, f.AdvanceIntake(t.Context(), []Intake{{TopicID: topic, From: 1, Next: 2, Records: 2}}))
+	require.Error(t, f.AdvanceIntake(t.Context(), []Intake{{TopicID: topic, From: 1, Next: 2, Records: 0}}))
 	require.NoError(t, f.AdvanceIntake(t.Context(), nil))
 }
 

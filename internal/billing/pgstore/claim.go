@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -54,24 +55,45 @@ func (s *Store) release(r claimRequest, result claimResult) {
 	}
 	now := s.cfg.Clock()
 	st.Attempt = billing.Attempt{Kind: "system", StartedAt: now, FinishedAt: now, Reason: st.Reason, Detail: "given up before anything was sent"}
-	if _, err := s.settles.put(settleRequest{result.claim, st}); err != nil {
+	end := settleRequest{result.claim, st}
+	if _, err := s.settles.of(end).put(end); err != nil {
 		s.cfg.Log.Warn("claim left to its lease", "order_id", r.order.ID, "error", err)
 	}
 }
 
 type claimJob = job[claimRequest, claimResult]
 
-func (s *Store) claimBatch(batch []*claimJob) {
-	isolate(batch, s.claimAll)
+func (s *Store) claimBatch(batch []*claimJob, brief bool) {
+	isolate(batch, brief, s.claimAll)
+	s.tellLocked(batch)
+}
+
+// tellLocked finds out whether it is the row that is locked or the table. A locked row is worked on by somebody, and its
+// order waits; a table is everyone's.
+func (s *Store) tellLocked(batch []*claimJob) {
+	waited := slices.DeleteFunc(slices.Clone(batch), func(j *claimJob) bool { return !isLockWait(j.err) })
+	if len(waited) == 0 {
+		return
+	}
+	free := s.patiently(context.Background(), "look at a locked table", briefly(true, func(ctx context.Context, db session) error {
+		_, err := db.Exec(ctx, `LOCK TABLE charges IN ROW EXCLUSIVE MODE NOWAIT`)
+		return err
+	}))
+	if free != nil {
+		return
+	}
+	for _, j := range waited {
+		j.err = failure.New(failure.OrderBusy, "the row of order %s is locked by another session: %w", j.in.order.ID, j.err)
+	}
 }
 
 // claimAll claims all or none. A row can change between the statement that failed to claim it and the one that reads why:
 // then it is claimed again, a few times at most.
-func (s *Store) claimAll(batch []*claimJob) error {
+func (s *Store) claimAll(batch []*claimJob, brief bool) error {
 	left := batch
 	for range 3 {
 		var err error
-		if left, err = s.claimOrRead(left); err != nil || len(left) == 0 {
+		if left, err = s.claimOrRead(left, brief); err != nil || len(left) == 0 {
 			return err
 		}
 	}
@@ -83,8 +105,8 @@ func (s *Store) claimAll(batch []*claimJob) error {
 
 // claimOrRead claims what it can, reads what stands in the way of the rest, and returns those that nothing stands in the
 // way of any more. An error is that of the claim, and of all; who cannot be told what stands in the way fails alone.
-func (s *Store) claimOrRead(batch []*claimJob) (left []*claimJob, err error) {
-	rest, started, err := s.insertClaims(batch)
+func (s *Store) claimOrRead(batch []*claimJob, brief bool) (left []*claimJob, err error) {
+	rest, started, err := s.insertClaims(batch, brief)
 	if err != nil || len(rest) == 0 {
 		return nil, err
 	}
@@ -125,9 +147,9 @@ RETURNING ` + claimColumns
 
 // insertClaims returns those that it could not claim. A try whose answer was lost may have claimed them all the same; they
 // are told by their claim id when they are read.
-func (s *Store) insertClaims(batch []*claimJob) (rest map[uuid.UUID]*claimJob, started time.Time, err error) {
+func (s *Store) insertClaims(batch []*claimJob, brief bool) (rest map[uuid.UUID]*claimJob, started time.Time, err error) {
 	args := s.claimArgs(batch)
-	err = s.patiently(context.Background(), "claim", func(ctx context.Context, db session) error {
+	err = s.patiently(context.Background(), "claim", briefly(brief, func(ctx context.Context, db session) error {
 		rest = make(map[uuid.UUID]*claimJob, len(batch))
 		for _, j := range batch {
 			rest[j.in.order.ID] = j
@@ -147,7 +169,7 @@ func (s *Store) insertClaims(batch []*claimJob) (rest map[uuid.UUID]*claimJob, s
 			return nil
 		})
 		return err
-	})
+	}))
 	return rest, started, err
 }
 

@@ -202,7 +202,7 @@ func TestSixteenBatchesOfTheSameOrders(t *testing.T) {
 				o := orders[at]
 				batch[i] = &claimJob{in: claimRequest{id: uuid.New(), order: o, fingerprint: o.Fingerprint()}}
 			}
-			f.claimBatch(batch)
+			f.claimBatch(batch, false)
 			for _, j := range batch {
 				require.NoError(t, j.err)
 				if j.out.claim != nil {
@@ -261,7 +261,7 @@ func TestPoisonAmidGoodOrders(t *testing.T) {
 			}
 			batch[i] = &claimJob{in: claimRequest{id: uuid.New(), order: o, fingerprint: o.Fingerprint()}}
 		}
-		f.claimBatch(batch)
+		f.claimBatch(batch, false)
 		for i, j := range batch {
 			if i == 77 {
 				requireReason(t, failure.DatabaseRefused, j.err)
@@ -278,10 +278,10 @@ func TestLostAnswerToAClaim(t *testing.T) {
 	f := newFixture(t)
 	o := f.order()
 	j := &claimJob{in: claimRequest{id: uuid.New(), order: o, fingerprint: o.Fingerprint()}}
-	f.claimBatch([]*claimJob{j})
+	f.claimBatch([]*claimJob{j}, false)
 	require.True(t, j.out.claim.Fresh)
 	again := &claimJob{in: j.in}
-	f.claimBatch([]*claimJob{again})
+	f.claimBatch([]*claimJob{again}, false)
 	require.NoError(t, again.err)
 	require.NotNil(t, again.out.claim)
 	require.Equal(t, j.out.claim.ID, again.out.claim.ID)

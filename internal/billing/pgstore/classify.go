@@ -30,51 +30,63 @@ type verdict struct {
 
 var (
 	busy     = verdict{reason: failure.DatabaseBusy, again: true}
-	stuck    = verdict{reason: failure.DatabaseBusy} // waited long already
+	waited   = verdict{reason: failure.DatabaseBusy} // waited long already: for a lock, for a connection, for the end of a statement
 	down     = verdict{reason: failure.DatabaseDown}
 	broken   = verdict{reason: failure.DatabaseDown, again: true, doubt: true} // this session is gone; the next may work
+	foreign  = verdict{reason: failure.DatabaseDown, again: true, reset: true} // the session is not the one that it was
 	readOnly = verdict{reason: failure.DatabaseReadOnly, reset: true}
 	schema   = verdict{reason: failure.DatabaseSchema}
+	replan   = verdict{reason: failure.DatabaseSchema, again: true} // a changed result type; pgx prepares anew
 	refused  = verdict{reason: failure.DatabaseRefused}
-	opinion  = verdict{reason: failure.Unclassified, again: true, doubt: true}
 	paused   = verdict{reason: failure.OperatorPause}
 	leaving  = verdict{reason: failure.ShuttingDown, doubt: true}
 )
 
 // byCode are the SQLSTATEs with a meaning of their own; byClass holds for the rest of their class (first two letters).
+// Only what the tables say about a row is the order's own fault: classes 22 and 23, and our own guards (BL). All else is
+// the database's, and holds the line if it lasts (hazard H21).
 var byCode = map[string]verdict{
-	"25006": readOnly,                                      // read_only_sql_transaction
-	"53300": busy,                                          // too_many_connections
-	"53400": busy,                                          // configuration_limit_exceeded
-	"40001": busy,                                          // serialization_failure
-	"40P01": busy,                                          // deadlock_detected
-	"55P03": busy,                                          // lock_not_available: lock_timeout
-	"57014": busy,                                          // query_canceled: statement_timeout
-	"25P02": busy,                                          // in_failed_sql_transaction: rolled back
-	"25P03": busy,                                          // idle_in_transaction_session_timeout: rolled back
-	"40003": broken,                                        // statement_completion_unknown
-	"0A000": {reason: failure.DatabaseSchema, again: true}, // feature_not_supported: a changed result type; pgx prepares anew
-	"57P03": down,                                          // cannot_connect_now
-	"P0001": refused,                                       // raise_exception
-	"BL007": paused,                                        // unless_paused()
+	"08P01": foreign,  // protocol_violation: a pooler that does not know what we sent
+	"0A000": replan,   // feature_not_supported
+	"25006": readOnly, // read_only_sql_transaction
+	"26000": foreign,  // invalid_sql_statement_name: another session than the one that prepared it
+	"40003": broken,   // statement_completion_unknown
+	"40P01": waited,   // deadlock_detected
+	"42P05": foreign,  // duplicate_prepared_statement: as 26000
+	"53300": busy,     // too_many_connections
+	"53400": busy,     // configuration_limit_exceeded
+	"55006": waited,   // object_in_use
+	"55P03": waited,   // lock_not_available: lock_timeout
+	"57014": waited,   // query_canceled: statement_timeout
+	"57P03": down,     // cannot_connect_now
+	"BL007": paused,   // unless_paused()
 }
 
 var byClass = map[string]verdict{
 	"08": broken,  // connection exception; 08007 leaves the transaction unknown
-	"21": refused, // cardinality violation: a key twice in one batch
+	"0A": schema,  // feature not supported
+	"21": schema,  // cardinality violation: a key twice in one batch, which would be our own mistake
 	"22": refused, // data exception: out of range, NUL byte, bad UTF-8
 	"23": refused, // integrity constraint violation
-	"BL": refused, // our guard triggers
 	"25": busy,    // invalid transaction state: rolled back
 	"28": down,    // invalid authorization
+	"38": schema,  // external routine exception: a function that is not ours
+	"39": schema,  // external routine invocation exception
 	"3D": down,    // invalid catalog name: no such database
 	"3F": schema,  // invalid schema name
 	"40": busy,    // transaction rollback
 	"42": schema,  // syntax error, undefined table or column, no privilege
+	"44": schema,  // WITH CHECK OPTION: the table is somebody's view
 	"53": down,    // disk full, out of memory
+	"54": down,    // program limit exceeded: stack depth, too complex
+	"55": down,    // object not in prerequisite state
 	"57": broken,  // operator intervention: the session was ended
 	"58": broken,  // system error
-	"XX": broken,  // internal error
+	"BL": refused, // our guard triggers
+	"F0": down,    // configuration file error
+	"HV": schema,  // foreign data wrapper: the table is somewhere else
+	"P0": schema,  // PL/pgSQL: a trigger that is not ours raises an error
+	"XX": broken,  // internal error, corrupted data or index
 }
 
 // classify is the table of Postgres' and pgx's failures.
@@ -98,13 +110,13 @@ func classify(err error, p phase) verdict {
 	case scanning: // the columns are not those that we know
 		return schema
 	case p == acquiring && errors.Is(err, context.DeadlineExceeded):
-		return stuck
+		return waited
 	case p == acquiring:
 		return down
 	case pgconn.SafeToRetry(err):
 		return verdict{reason: failure.DatabaseDown, again: true}
-	case p == unsent:
-		return refused
+	case p == unsent: // the same arguments are encoded for every order, so this is our own mistake
+		return schema
 	case pgconn.Timeout(err), errors.Is(err, context.DeadlineExceeded): // the server's own limits are shorter: it is not there
 		return verdict{reason: failure.DatabaseDown, doubt: true}
 	}
@@ -130,7 +142,13 @@ func bySQLState(code string) verdict {
 			return v
 		}
 	}
-	return opinion
+	return broken // nobody knows what it means, so it is nobody's fault but the database's
+}
+
+// isLockWait reports whether the statement waited in vain, which one row of a batch alone can be the reason for.
+func isLockWait(err error) bool {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pe.Code == "55P03" || pe.Code == "40P01" || pe.Code == "57014")
 }
 
 // isRefusal reports whether the database refused a row, as opposed to the whole statement.

@@ -13,8 +13,8 @@ type Intake struct {
 	TopicID   uuid.UUID
 	Partition int32
 	From      int64 // first offset received
-	Next      int64 // offset after the last
-	Records   int64 // received in between: fewer than Next-From when offsets have holes
+	Next      int64 // offset after the last, or after what follows it and is no record
+	Records   int64 // received in between: fewer than Next-From when offsets have holes; 0 when From is Next
 }
 
 // OverlapError tells that a range with holes begins below what was counted before and ends above it: how many of its
@@ -50,7 +50,7 @@ func (s *Store) AdvanceIntake(ctx context.Context, ranges []Intake) error {
 	topics, partitions := make(uuids, n), make([]int32, n)
 	from, next, records := make([]int64, n), make([]int64, n), make([]int64, n)
 	for i, r := range ranges {
-		if r.Records < 1 || r.Records > r.Next-r.From {
+		if r.Records < 0 || r.Records > r.Next-r.From || r.Records == 0 && r.From != r.Next {
 			return fmt.Errorf("intake of partition %d: %d records in [%d, %d)", r.Partition, r.Records, r.From, r.Next)
 		}
 		topics[i], partitions[i], from[i], next[i], records[i] = r.TopicID, r.Partition, r.From, r.Next, r.Records

@@ -19,14 +19,12 @@ const attemptLate = "late"
 // row: it is stored over every state but succeeded.
 func (s *Store) settleLate(r settleRequest) (held bool, err error) {
 	var found lateRow
-	err = s.patiently(context.Background(), "settle late", func(ctx context.Context, db session) error {
-		return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-			if found, err = lockRow(ctx, tx, r); err != nil || found.settledAs != "" {
-				return err
-			}
-			return tx.SendBatch(ctx, lateWrites(r, found)).Close()
-		})
-	})
+	err = s.patiently(context.Background(), "settle late", briefly(true, func(ctx context.Context, db session) error {
+		if found, err = lockRow(ctx, db, r); err != nil || found.settledAs != "" {
+			return err
+		}
+		return db.SendBatch(ctx, lateWrites(r, found)).Close()
+	}))
 	switch {
 	case err != nil:
 		return false, err
@@ -46,15 +44,15 @@ type lateRow struct {
 	settledAs string // kind of the attempt of this very claim, if it has ended before
 }
 
-func lockRow(ctx context.Context, tx pgx.Tx, r settleRequest) (row lateRow, err error) {
-	err = tx.QueryRow(ctx, `SELECT state, coalesce(provider_charge_id, ''), event_version, origin_topic_id, origin_partition, origin_offset
+func lockRow(ctx context.Context, db session, r settleRequest) (row lateRow, err error) {
+	err = db.QueryRow(ctx, `SELECT state, coalesce(provider_charge_id, ''), event_version, origin_topic_id, origin_partition, origin_offset
 		FROM charges WHERE order_id = $1 FOR UPDATE`, r.key()).
 		Scan(&row.state, &row.chargeID, &row.version, &row.origin.TopicID, &row.origin.Partition, &row.origin.Offset)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return row, err
 	}
 	// After the lock: a settlement that was still under way in a session we have lost shows its attempt by now.
-	err = tx.QueryRow(ctx, `SELECT kind FROM charge_attempts WHERE order_id = $1 AND claim_id = $2`, r.key(), r.claim.ID).Scan(&row.settledAs)
+	err = db.QueryRow(ctx, `SELECT kind FROM charge_attempts WHERE order_id = $1 AND claim_id = $2`, r.key(), r.claim.ID).Scan(&row.settledAs)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}

@@ -54,7 +54,7 @@ func TestPause(t *testing.T) {
 	for i, o := range all {
 		batch[i] = &claimJob{in: claimRequest{id: uuid.New(), order: o, fingerprint: o.Fingerprint()}}
 	}
-	f.claimBatch(batch)
+	f.claimBatch(batch, false)
 	for _, j := range batch {
 		requireReason(t, failure.OperatorPause, j.err)
 	}

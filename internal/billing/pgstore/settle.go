@@ -32,8 +32,8 @@ func (s *Store) Settle(ctx context.Context, c *billing.Claim, end billing.Settle
 
 type settleJob = job[settleRequest, bool]
 
-func (s *Store) settleBatch(batch []*settleJob) {
-	isolate(batch, s.settleAll)
+func (s *Store) settleBatch(batch []*settleJob, brief bool) {
+	isolate(batch, brief, s.settleAll)
 	events := false
 	for _, j := range batch {
 		if isRefusal(j.err) {
@@ -47,8 +47,8 @@ func (s *Store) settleBatch(batch []*settleJob) {
 }
 
 // settleAll settles all or none. Whoever's row was not held any more goes through the late path, one by one.
-func (s *Store) settleAll(batch []*settleJob) error {
-	held, err := s.updateHeld(batch)
+func (s *Store) settleAll(batch []*settleJob, brief bool) error {
+	held, err := s.updateHeld(batch, brief)
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ WITH settled AS (
 )
 SELECT claim_id FROM settled`
 
-func (s *Store) updateHeld(batch []*settleJob) (held map[uuid.UUID]bool, err error) {
+func (s *Store) updateHeld(batch []*settleJob, brief bool) (held map[uuid.UUID]bool, err error) {
 	args := settleArgs(batch)
-	err = s.patiently(context.Background(), "settle", func(ctx context.Context, db session) error {
+	err = s.patiently(context.Background(), "settle", briefly(brief, func(ctx context.Context, db session) error {
 		held = make(map[uuid.UUID]bool, len(batch))
 		rows, err := db.Query(ctx, settleHeldSQL, args...)
 		if err != nil {
@@ -111,7 +111,7 @@ func (s *Store) updateHeld(batch []*settleJob) (held map[uuid.UUID]bool, err err
 			return nil
 		})
 		return err
-	})
+	}))
 	return held, err
 }
 

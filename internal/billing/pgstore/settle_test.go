@@ -215,7 +215,7 @@ func TestSuccessThatTheTablesRefuse(t *testing.T) {
 			batch[i] = &settleJob{in: settleRequest{c, succeeded(c, id)}}
 			batch[i].in.end.Event.ProviderChargeID = "ch"
 		}
-		f.settleBatch(batch)
+		f.settleBatch(batch, false)
 		for i, j := range batch {
 			require.NoError(t, j.err, name)
 			require.Equal(t, i != 20, j.out, name)

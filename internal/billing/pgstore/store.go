@@ -22,9 +22,12 @@ import (
 
 const (
 	maxBatch   = 500
-	batchers   = 3               // each has one statement under way
 	sendMargin = 2 * time.Second // the least time between a claim and the last instant to send
 )
+
+// MinConns is the least size of the pool: three for the statements of claims, settlements and fates, one for the rows that are
+// tried apart, one for a long reading of the books, and one that the relay, the leases and single questions always get.
+const MinConns = 6
 
 // Config of a store.
 type Config struct {
@@ -42,9 +45,10 @@ type Config struct {
 type Store struct {
 	cfg     Config
 	pool    *pgxpool.Pool
-	claims  *batcher[uuid.UUID, claimRequest, claimResult]
-	settles *batcher[uuid.UUID, settleRequest, bool]
-	fates   *batcher[billing.Origin, Fate, struct{}]
+	claims  *lanes[uuid.UUID, claimRequest, claimResult]
+	settles *lanes[uuid.UUID, settleRequest, bool]
+	fates   *lanes[billing.Origin, Fate, struct{}]
+	turn    sync.Mutex // of what is tried apart
 	outwait outwait
 }
 
@@ -56,17 +60,17 @@ func New(cfg Config) (*Store, error) {
 	if cfg.ProviderTimeout <= 0 || cfg.Lease < cfg.ProviderTimeout+sendMargin {
 		return nil, fmt.Errorf("pgstore: the lease of %s must be at least %s longer than the provider's timeout of %s", cfg.Lease, sendMargin, cfg.ProviderTimeout)
 	}
-	if have := cfg.Pool.Config().MaxConns; have <= batchers {
-		return nil, fmt.Errorf("pgstore: a pool of %d connections is too small, want more than %d", have, batchers)
+	if have := cfg.Pool.Config().MaxConns; have < MinConns {
+		return nil, fmt.Errorf("pgstore: a pool of %d connections is too small, want %d at least (BILLING_DATABASE_MAX_CONNS)", have, MinConns)
 	}
 	if cfg.EventWritten == nil {
 		cfg.EventWritten = func() {}
 	}
 	s := &Store{cfg: cfg, pool: cfg.Pool, outwait: outwait{first: map[uuid.UUID]time.Time{}}}
-	s.claims = newBatcher(maxBatch, claimRequest.key, s.claimBatch)
-	s.claims.orphaned = s.release
-	s.settles = newBatcher(maxBatch, settleRequest.key, s.settleBatch)
-	s.fates = newBatcher(maxBatch, Fate.key, s.fateBatch)
+	s.claims = newLanes(&s.turn, claimRequest.key, s.claimBatch)
+	s.claims.usual.orphaned, s.claims.apart.orphaned = s.release, s.release
+	s.settles = newLanes(&s.turn, settleRequest.key, s.settleBatch)
+	s.fates = newLanes(&s.turn, Fate.key, s.fateBatch)
 	return s, nil
 }
 

@@ -6,6 +6,7 @@
 package broker
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -31,6 +32,7 @@ func Start(dir string, port int) (*Broker, error) {
 	fake, err := kfake.NewCluster(
 		kfake.Ports(port),
 		kfake.DataDir(dir),
+		kfake.ClusterID(rand.Text()), // of a new directory; an old one keeps its own
 		kfake.BrokerConfigs(map[string]string{
 			"log.cleaner.backoff.ms":               "60000", // looks for records past their retention, default 1 h
 			"group.consumer.heartbeat.interval.ms": "1000",

@@ -140,13 +140,23 @@ func (a *Admin) Names(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(meta.Topics)), nil
 }
 
-// Brokers is the number of brokers in the cluster.
-func (a *Admin) Brokers(ctx context.Context) (int, error) {
+// Cluster is what the brokers say of themselves together.
+type Cluster struct {
+	ID      string // the same for as long as the cluster lives; empty: they do not tell
+	Brokers int
+}
+
+// Cluster describes the cluster.
+func (a *Admin) Cluster(ctx context.Context) (Cluster, error) {
 	res, err := a.client.DescribeCluster(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("describe the cluster: %w", err)
+		return Cluster{}, fmt.Errorf("describe the cluster: %w", err)
 	}
-	return len(res.Nodes), nil
+	c := Cluster{Brokers: len(res.Nodes)}
+	if res.ClusterID != nil {
+		c.ID = *res.ClusterID
+	}
+	return c, nil
 }
 
 // Ends are the end offsets of a topic's partitions: the offset of the next record.

@@ -2,11 +2,8 @@ package kafkaclient
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 )
@@ -45,35 +42,11 @@ var promises = map[string]string{
 	"group.protocol":                        "assignments follow the classic protocol",
 	"metadata.broker.list":                  "set BILLING_KAFKA_BROKERS instead",
 	"enable.partition.eof":                  "the watchdog knows the end of a partition by it",
-}
-
-// leastPollInterval is longer than a rebalance ever holds the poll loop up: a revocation drains, cuts and stores for 8 s,
-// an assignment asks for 7 s. Below it the group would throw a member out that does as it should.
-const leastPollInterval = 10 * time.Second
-
-// ParseExtra reads key=value pairs, comma-separated.
-func ParseExtra(text string) (map[string]string, error) {
-	extra := map[string]string{}
-	for pair := range strings.SplitSeq(text, ",") {
-		if pair = strings.TrimSpace(pair); pair == "" {
-			continue
-		}
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok || key == "" {
-			return nil, fmt.Errorf("%q is not key=value", pair)
-		}
-		if strings.HasPrefix(key, "go.") {
-			return nil, fmt.Errorf("%s cannot be set: it is the Go client's own", key)
-		}
-		if why, refused := promises[key]; refused {
-			return nil, fmt.Errorf("%s cannot be set: %s", key, why)
-		}
-		if ms, err := strconv.Atoi(value); key == "max.poll.interval.ms" && (err != nil || ms < int(leastPollInterval.Milliseconds())) {
-			return nil, fmt.Errorf("%s must be at least %d: a rebalance waits for handlers", key, leastPollInterval.Milliseconds())
-		}
-		extra[key] = value
-	}
-	return extra, nil
+	"auto.commit.enable":                    "only stored offsets are committed",
+	"offset.store.method":                   "offsets are committed to the brokers",
+	"delivery.report.only.error":            "a record counts only when its acknowledgement is reported",
+	"allow.auto.create.topics":              "a misspelt topic must be an error",
+	"group.protocol.type":                   "assignments follow the classic protocol",
 }
 
 // base is what all clients have in common.
@@ -140,12 +113,14 @@ func (c Config) consumerConfig(group string) *kafka.ConfigMap {
 
 func (c Config) producerConfig() *kafka.ConfigMap {
 	return c.with(kafka.ConfigMap{
-		"enable.idempotence":           true,
-		"acks":                         "all",
-		"linger.ms":                    0, // a retry or an outbox batch waits for its acknowledgement
-		"compression.type":             "lz4",
-		"message.timeout.ms":           10000,
-		"message.max.bytes":            10 << 20, // the topic's own limit decides
+		"enable.idempotence": true,
+		"acks":               "all",
+		"linger.ms":          0, // a retry or an outbox batch waits for its acknowledgement
+		"compression.type":   "lz4",
+		"message.timeout.ms": int(messageTimeout.Milliseconds()),
+		"message.max.bytes":  10 << 20, // the topic's own limit decides
+		// Of several records. A topic's limit is for the batch, too: a larger batch of small records would be refused as too large.
+		"batch.size":                   64 << 10,
 		"queue.buffering.max.messages": 20000,
 		"go.delivery.report.fields":    "none",
 		"go.events.channel.size":       1000,

@@ -30,18 +30,27 @@ type ConsumerConfig struct {
 	Slots   chan struct{} // bounds the messages in handlers, shared by the consumers of an instance
 	Gate    Gate
 	Handler Handler
-	// Due is when a message may be handled; nil: at once. With Due, partitions wait apart from each other.
-	Due func(m Message) time.Time
+	// Due is when a message may be handled, asked once, when it is received; nil: at once. With Due, partitions wait apart
+	// from each other. A message whose due time cannot be right is odd: it takes no place in the window, so that many of
+	// those keep nobody else waiting.
+	Due func(m Message) (at time.Time, odd bool)
 	// Window bounds the unfinished messages in memory: of the consumer, or of each partition with Due.
 	Window      int
 	WindowBytes int64
 	Drain       time.Duration // how long a revocation or a stop waits for handlers before it cuts them
-	// Stall is how long a partition may owe records, without our having paused it, before that is reported; 0: 30 s.
+	// Stall is how long a partition may owe records, without our having paused it, or the group partitions, before that is
+	// reported; 0: 30 s.
 	Stall time.Duration
 	// Lost is told of records that were deleted before they were handled; may be nil.
 	Lost func(topic string, records int64)
 	// Careful tells up to which offset the records of a new assignment are handled one at a time; nil: none are.
 	Careful func(ctx context.Context, topic string, partition int32, committed int64) (until int64, err error)
+	// Taken tells up to which offset the partitions of the topic were taken, by our own books; a partition that is missing was
+	// not. Where they know of less than the group has committed, reading begins there. Nil: nobody is asked.
+	Taken func(ctx context.Context, topic string) (map[int32]int64, error)
+	// EndedWell is told of assignments that Careful was asked about and that ended without a crash, with the offsets that it
+	// was asked about; nil: nobody is.
+	EndedWell func(ctx context.Context, topic string, began map[int32]int64) error
 	// Progress is called before offsets are stored; while it fails they are not.
 	Progress func(ctx context.Context, ps []Progress) error
 	Log      *slog.Logger
@@ -64,7 +73,12 @@ type Consumer struct {
 	parts      map[int32]*partition
 	unfinished int
 	bytes      int64
-	full       bool // all partitions are paused until the window has room
+	full       bool      // all partitions are paused until the window has room
+	bare       time.Time // since when there has been no partition; zero: there are some
+	outside    time.Time // since when the group owes us partitions; zero: it does not
+	rejoin     bool      // join the group anew at the next poll
+
+	outsideTold time.Time // when it was last told
 
 	lastError   kafka.Error // of the client, and when it was logged
 	lastErrorAt time.Time
@@ -100,16 +114,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer stop()
 	unfollow := c.followStop(ctx)
 	defer unfollow()
-	err := c.client.Subscribe(c.cfg.Topic, func(_ *kafka.Consumer, ev kafka.Event) error {
-		if err := c.rebalance(ctx, ev); err != nil { // the client drops what is returned
-			c.cfg.Log.Error("rebalance", "topic", c.cfg.Topic, "error", err)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("subscribe to %s: %w", c.cfg.Topic, err)
+	if err := c.join(ctx); err != nil {
+		return err
 	}
-	for _, loop := range []func(context.Context){c.storeLoop, c.placeLoop, c.watchLoop} {
+	for _, loop := range []func(context.Context){c.storeLoop, c.placeLoop, c.watchLoop, c.memberLoop} {
 		c.loops.Go(func() { loop(ctx) })
 	}
 	var failed error
@@ -118,7 +126,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 		if c.waitForRoom(ctx) {
 			c.pauseAll()
 		}
-		failed = c.handle(c.client.Poll(int(pollWait.Milliseconds())))
+		if failed = c.joinAgain(ctx); failed == nil {
+			failed = c.handle(c.client.Poll(int(pollWait.Milliseconds())))
+		}
 	}
 	stop()
 	return errors.Join(failed, c.shutDown())
@@ -177,13 +187,18 @@ func (c *Consumer) take(km *kafka.Message) error {
 	if m.Offset < p.next {
 		return fmt.Errorf("offsets of %s[%d] run backwards, from %d to %d: the topic was created again or has lost records", m.Topic, m.Partition, p.next, m.Offset)
 	}
+	m.Received = time.Now()
 	it, first := p.enqueue(m, c.seed)
+	if c.cfg.Due != nil {
+		it.due, it.odd = c.cfg.Due(m)
+		p.noteOdd(it, 1)
+	}
 	c.unfinished++
 	c.bytes += it.bytes
 	if first {
 		c.start(it)
 	}
-	if c.cfg.Due != nil && p.unfinished >= c.cfg.Window {
+	if c.cfg.Due != nil && p.waiting() >= c.cfg.Window {
 		c.pause(p, "waiting")
 	}
 	return nil

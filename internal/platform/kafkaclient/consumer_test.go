@@ -245,11 +245,11 @@ func TestDue(t *testing.T) {
 	promptDone := make(chan struct{})
 	c, stop := f.start(t, func(c *kafkaclient.ConsumerConfig) {
 		c.Window = 20
-		c.Due = func(m kafkaclient.Message) time.Time {
+		c.Due = func(m kafkaclient.Message) (time.Time, bool) {
 			if m.Partition == records[0].Partition {
-				return due
+				return due, false
 			}
-			return time.Time{}
+			return time.Time{}, false
 		}
 	}, func(_ context.Context, m kafkaclient.Message) error {
 		if string(m.Key) == other {
@@ -279,6 +279,42 @@ func TestDue(t *testing.T) {
 	eventually(t, func() bool { return waited.Load() >= 200 })
 	require.Zero(t, early.Load())
 	require.NoError(t, stop())
+}
+
+// Records whose due time cannot be right wait, but never more than they were told, and a window full of them keeps nobody
+// else waiting (hazard H24).
+func TestOddDueTimesKeepNobodyWaiting(t *testing.T) {
+	const window, wait = 20, 1500 * time.Millisecond
+	f := newFixture(t, 1)
+	f.produce(3*window, "odd")
+	f.produce(window, "plain")
+	began := time.Now()
+	var odd, plain atomic.Int64
+	plainDone := make(chan struct{})
+	c, stop := f.start(t, func(c *kafkaclient.ConsumerConfig) {
+		c.Window = window
+		c.Due = func(m kafkaclient.Message) (time.Time, bool) {
+			if string(m.Key) == "odd" {
+				return m.Received.Add(wait), true
+			}
+			return time.Time{}, false
+		}
+	}, func(_ context.Context, m kafkaclient.Message) error {
+		switch {
+		case string(m.Key) == "odd":
+			odd.Add(1)
+		case plain.Add(1) == window:
+			close(plainDone)
+		}
+		return nil
+	})
+	testkit.Receive(t, plainDone, "the others")
+	require.Zero(t, odd.Load())
+	require.Less(t, time.Since(began), wait)
+	require.Empty(t, c.State()[0].Paused)
+	eventually(t, func() bool { return odd.Load() == 3*window })
+	require.NoError(t, stop())
+	require.Equal(t, int64(4*window), f.committed(t))
 }
 
 // shut blocks until it is opened, like a held line.
@@ -447,11 +483,15 @@ func TestReaderAndAdmin(t *testing.T) {
 	read := 0
 	stop := errors.New("enough")
 	require.ErrorIs(t, r.ReadFrom(t.Context(), f.topic, starts, func(kafkaclient.Message) error {
-		if read++; read == 10 {
+		read++
+		return nil
+	}, func(p int32, next int64) error {
+		if require.Equal(t, ends[p], next); read == 10 {
 			return stop
 		}
 		return nil
 	}), stop)
+	require.Equal(t, 10, read)
 	_, err = r.Committed(t.Context(), f.group, f.topic, 2)
 	require.NoError(t, err)
 }

@@ -7,11 +7,9 @@ import (
 
 // start lets the item run now, or when it is due. Called with c.mu held.
 func (c *Consumer) start(it *item) {
-	if c.cfg.Due != nil {
-		if wait := time.Until(c.cfg.Due(it.msg)); wait > 0 {
-			c.park(it, wait)
-			return
-		}
+	if wait := time.Until(it.due); wait > 0 {
+		c.park(it, wait)
+		return
 	}
 	go c.run(it) // ends with its partition: every wait in it ends at the stop
 }
@@ -23,7 +21,7 @@ func (c *Consumer) park(it *item, wait time.Duration) {
 		defer c.mu.Unlock()
 		if _, waiting := it.p.parked[it]; waiting && !it.p.gone {
 			delete(it.p.parked, it)
-			c.start(it) // asks for the due time again: the clock may have been set
+			c.start(it) // looks at the clock again: it may have been set
 		}
 	})
 }
@@ -86,8 +84,10 @@ func (c *Consumer) end(it *item, err error) {
 	}
 	c.unfinished--
 	c.bytes -= it.bytes
-	if next := p.finish(it); next != nil && p.stop.Err() == nil {
-		c.start(next)
+	for _, next := range p.finish(it) {
+		if p.stop.Err() == nil {
+			c.start(next)
+		}
 	}
 	signal(c.finished)
 	if c.hasRoom() {

@@ -12,25 +12,31 @@ const (
 	endPatience     = time.Second     // for one question about a partition's ends
 )
 
+// outset is how an assignment of a partition begins.
+type outset struct {
+	began   int64 // as it was noted
+	careful int64 // records below this offset are handled one at a time
+}
+
 // inspect looks at where each partition begins: whether records were deleted before they were handled (hazard H12), and
 // how carefully its records are to be handled. Without an answer the assignment begins like any other.
-func (c *Consumer) inspect(ctx context.Context, committed []kafka.TopicPartition) (careful map[int32]int64) {
-	careful = map[int32]int64{}
+func (c *Consumer) inspect(ctx context.Context, committed []kafka.TopicPartition) map[int32]outset {
+	outsets := map[int32]outset{}
 	ctx, cancel := context.WithTimeout(ctx, inspectPatience)
 	defer cancel()
 	var err error
 	for _, tp := range committed {
 		if err == nil {
-			err = c.inspectOne(ctx, tp, careful)
+			err = c.inspectOne(ctx, tp, outsets)
 		}
 	}
 	if err != nil {
 		c.cfg.Log.Warn("assignment begins without its history", "topic", c.cfg.Topic, "error", err)
 	}
-	return careful
+	return outsets
 }
 
-func (c *Consumer) inspectOne(ctx context.Context, tp kafka.TopicPartition, careful map[int32]int64) error {
+func (c *Consumer) inspectOne(ctx context.Context, tp kafka.TopicPartition, outsets map[int32]outset) error {
 	if tp.Offset >= 0 {
 		low, _, err := c.ends(ctx, tp.Partition)
 		if err != nil {
@@ -48,8 +54,12 @@ func (c *Consumer) inspectOne(ctx context.Context, tp kafka.TopicPartition, care
 	}
 	begin := max(0, int64(tp.Offset))
 	until, err := c.cfg.Careful(ctx, c.cfg.Topic, tp.Partition, begin)
-	if err != nil || until <= begin {
+	if err != nil {
 		return err
+	}
+	outsets[tp.Partition] = outset{began: begin}
+	if until <= begin {
+		return nil
 	}
 	if _, end, err := c.ends(ctx, tp.Partition); err == nil {
 		until = min(until, end) // what comes later has killed nobody yet
@@ -57,9 +67,33 @@ func (c *Consumer) inspectOne(ctx context.Context, tp kafka.TopicPartition, care
 	if until <= begin {
 		return nil
 	}
-	careful[tp.Partition] = until
-	c.cfg.Log.Warn("partition begins where the last two assignments began: its records are handled one at a time", "topic", c.cfg.Topic, "partition", tp.Partition, "until", until)
+	outsets[tp.Partition] = outset{began: begin, careful: until}
+	c.cfg.Log.Warn("partition begins where the last assignments began that did not end well: its records are handled one at a time", "topic", c.cfg.Topic, "partition", tp.Partition, "until", until)
 	return nil
+}
+
+// endWell takes back what Careful was told of assignments that end now: this process has outlived them (hazard H33).
+func (c *Consumer) endWell(ps []*partition) {
+	if c.cfg.EndedWell == nil {
+		return
+	}
+	began := map[int32]int64{}
+	c.mu.Lock()
+	for _, p := range ps {
+		if p.began >= 0 {
+			began[p.id] = p.began
+			p.began = -1 // once
+		}
+	}
+	c.mu.Unlock()
+	if len(began) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	if err := c.cfg.EndedWell(ctx, c.cfg.Topic, began); err != nil {
+		c.cfg.Log.Warn("good end of an assignment not noted, it counts as a crash", "topic", c.cfg.Topic, "partitions", len(began), "error", err)
+	}
 }
 
 // ends asks for the first record of a partition that is there, and the offset after the last that may be read.

@@ -21,7 +21,10 @@ type Message struct {
 	Headers   []Header
 	Timestamp time.Time // milliseconds, as the producer or the broker set it
 
+	Received time.Time // when this instance received it; it does not change when the message is handled again
+
 	Since time.Time // when this instance handled it first; zero at the first time
+	Again bool      // its group has committed it before, and our books do not know of it, see ConsumerConfig.Taken
 	Alone bool      // nothing else of its partition is handled meanwhile, see ConsumerConfig.Careful
 	Tries int       // how often this instance has handled it before, without a durable fate
 }

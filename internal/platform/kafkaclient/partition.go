@@ -22,12 +22,18 @@ type partition struct {
 	lanes      map[uint64]*item // last item of each key that is unfinished
 	parked     map[*item]*time.Timer
 	unfinished int
+	odd        int // of them: they take no place in the window
 	bytes      int64
 	from       kafka.Offset // where it begins; OffsetInvalid: not known yet
-	careful    int64        // records below this offset are handled one at a time
+	again      int64        // records below this offset were committed, and our books do not know of them
+	began      int64        // what ConsumerConfig.Careful was told of this; -1: it was not asked
+	careful    int64        // records below this offset are suspects: they are handled one at a time
+	suspects   int          // of them unfinished
+	after      []*item      // records behind the suspects, which could run but for them
 	running    int          // in a handler now
 	next       int64        // offset after the last received one
 	end        int64        // the client has read up to here, past what is no record
+	stored     int64        // up to here everything was given to Progress and stored, or is about to be
 	paused     string       // the reason; empty: not paused
 	stalled    int64        // position at which it owes records, see watch.go; -1: none
 	nudge      bool         // seek at the next poll, if it still owes
@@ -39,54 +45,95 @@ type partition struct {
 type item struct {
 	p      *partition
 	msg    Message
-	bytes  int64 // that it takes in memory
+	due    time.Time // zero: at once
+	odd    bool      // its due time cannot be right
+	bytes  int64     // that it takes in memory
 	seq    uint64
 	lane   uint64
 	keyed  bool
 	behind *item // next record of the same key
 }
 
-// lonelyLane is the lane of records that are handled one at a time; a key that happens to hash to it does no harm.
+// lonelyLane is the lane of the suspects. A key that happens to hash to it queues up behind them, as it would anyway.
 const lonelyLane = 0
 
 func newPartition(id int32) *partition {
-	p := &partition{id: id, from: kafka.OffsetInvalid, stalled: -1, lanes: map[uint64]*item{}, parked: map[*item]*time.Timer{}}
+	p := &partition{id: id, from: kafka.OffsetInvalid, began: -1, stalled: -1, lanes: map[uint64]*item{}, parked: map[*item]*time.Timer{}}
 	p.stop, p.quit = context.WithCancel(context.Background())
 	p.work, p.cut = context.WithCancel(context.Background())
 	return p
 }
 
 // enqueue notes the record and reports whether it may start: only the first of its key may. Records without a key have
-// nobody to wait for, unless the partition is handled carefully.
+// nobody to wait for. Suspects wait for each other, and what comes after them waits until they are through.
 func (p *partition) enqueue(m Message, seed maphash.Seed) (it *item, first bool) {
 	it = &item{p: p, msg: m, bytes: m.size(), seq: p.tracker.received(m.Offset)}
+	it.msg.Again = m.Offset < p.again
 	p.unfinished++
 	p.bytes += it.bytes
 	p.next = m.Offset + 1
-	_, lonely := p.lanes[lonelyLane]
+	busy := false
 	switch {
-	case m.Offset < p.careful || lonely && p.careful > 0: // one lane for all, until it is empty
-		it.msg.Alone, it.keyed, it.lane = true, true, lonelyLane
-	case m.Key == nil:
-		return it, true
-	default:
-		it.keyed, it.lane = true, maphash.Bytes(seed, m.Key)
+	case m.Offset < p.careful:
+		p.suspects++
+		it.msg.Alone = true
+		busy = p.queue(it, lonelyLane)
+	case m.Key != nil:
+		busy = p.queue(it, maphash.Bytes(seed, m.Key))
 	}
-	last, busy := p.lanes[it.lane]
-	p.lanes[it.lane] = it
-	if busy {
-		last.behind = it
+	if !busy && !it.msg.Alone && p.suspects > 0 {
+		p.after = append(p.after, it)
+		return it, false
 	}
 	return it, !busy
 }
 
-// finish marks the item done and returns the next of its key, if one waits.
-func (p *partition) finish(it *item) *item {
+// queue puts the record at the end of the lane and reports whether one is before it.
+func (p *partition) queue(it *item, lane uint64) (busy bool) {
+	it.keyed, it.lane = true, lane
+	last, busy := p.lanes[lane]
+	p.lanes[lane] = it
+	if busy {
+		last.behind = it
+	}
+	return busy
+}
+
+func (p *partition) noteOdd(it *item, n int) {
+	if it.odd {
+		p.odd += n
+	}
+}
+
+// waiting is how many messages take a place in the window.
+func (p *partition) waiting() int { return p.unfinished - p.odd }
+
+// tail is the offset that the client has read up to beyond the last record, if every record is finished: what lies between,
+// transaction markers, aborted, compacted or deleted records, is nobody's work. Else it is 0.
+func (p *partition) tail() int64 {
+	if p.unfinished > 0 || p.end <= max(p.next, p.stored, int64(p.from)) {
+		return 0
+	}
+	return p.end
+}
+
+// finish marks the item done and returns those that may start now: the next of its key, and with the last suspect all that
+// waited for that.
+func (p *partition) finish(it *item) (next []*item) {
 	p.tracker.done(it.seq)
 	p.unfinished--
+	p.noteOdd(it, -1)
 	p.bytes -= it.bytes
 	if it.keyed && it.behind == nil {
 		delete(p.lanes, it.lane)
 	}
-	return it.behind
+	if it.behind != nil {
+		next = append(next, it.behind)
+	}
+	if it.msg.Alone {
+		if p.suspects--; p.suspects == 0 {
+			next, p.after = append(next, p.after...), nil
+		}
+	}
+	return next
 }

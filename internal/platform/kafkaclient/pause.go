@@ -83,7 +83,7 @@ func (c *Consumer) resume() {
 		switch {
 		case p.paused == unplaced:
 			c.settle(p)
-		case p.nudge && p.owing(), p.paused != "" && (c.cfg.Due == nil || p.unfinished <= c.cfg.Window/2):
+		case p.nudge && p.owing(), p.paused != "" && (c.cfg.Due == nil || p.waiting() <= c.cfg.Window/2):
 			c.wake(p)
 		}
 	}

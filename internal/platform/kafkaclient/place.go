@@ -83,32 +83,36 @@ func (c *Consumer) place(ctx context.Context, ps []*partition, patience time.Dur
 	if len(ps) == 0 {
 		return nil
 	}
-	committed, err := c.committed(ctx, ps, patience)
+	committed, again, err := c.committed(ctx, ps, patience)
 	if err != nil {
 		return err
 	}
-	careful := c.inspect(ctx, committed)
+	outsets := c.inspect(ctx, committed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, p := range ps {
-		p.from, p.careful = committed[i].Offset, careful[p.id]
+		p.from, p.again = committed[i].Offset, again[p.id]
+		if o, known := outsets[p.id]; known {
+			p.began, p.careful = o.began, o.careful
+		}
 	}
 	return nil
 }
 
-// committed asks for the group's offsets, again and again until the patience ends.
-func (c *Consumer) committed(ctx context.Context, ps []*partition, patience time.Duration) ([]kafka.TopicPartition, error) {
+// committed asks for the group's offsets, and for what our books know, again and again until the patience ends.
+func (c *Consumer) committed(ctx context.Context, ps []*partition, patience time.Duration) (at []kafka.TopicPartition, again map[int32]int64, err error) {
 	tps := make([]kafka.TopicPartition, len(ps))
 	for i, p := range ps {
 		tps[i] = c.tp(p.id, kafka.OffsetInvalid)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := ctx.Err()
+	err = ctx.Err()
 	for ctx.Err() == nil {
-		var at []kafka.TopicPartition
 		if at, err = c.askCommitted(tps, millis(ctx, patience)); err == nil {
-			return at, nil
+			if again, err = c.setBack(ctx, at); err == nil {
+				return at, again, nil
+			}
 		}
 		c.noteError(kafkaError(err))
 		select {
@@ -116,7 +120,33 @@ func (c *Consumer) committed(ctx context.Context, ps []*partition, patience time
 		case <-time.After(placeAgain):
 		}
 	}
-	return nil, err
+	return nil, nil, err
+}
+
+// setBack lets partitions begin where our books end, if that is below what the group has committed: the books were restored
+// to an earlier state, or offsets were set forward (hazard H27). It returns what was committed of those.
+func (c *Consumer) setBack(ctx context.Context, at []kafka.TopicPartition) (again map[int32]int64, err error) {
+	if c.cfg.Taken == nil {
+		return nil, nil
+	}
+	taken, err := c.cfg.Taken(ctx, c.cfg.Topic)
+	if err != nil {
+		return nil, fmt.Errorf("read what was taken: %w", err)
+	}
+	again = map[int32]int64{}
+	for i, tp := range at {
+		next, known := taken[tp.Partition]
+		if tp.Offset <= 0 || known && next >= int64(tp.Offset) {
+			continue
+		}
+		again[tp.Partition] = int64(tp.Offset)
+		if at[i].Offset = kafka.Offset(next); !known {
+			at[i].Offset = kafka.OffsetBeginning
+		}
+		c.cfg.Log.Error("the database knows of fewer records than the group has committed, as one does that was restored: reading begins where it ends",
+			"topic", c.cfg.Topic, "partition", tp.Partition, "from", next, "committed", int64(tp.Offset))
+	}
+	return again, nil
 }
 
 // askCommitted asks once. Where nothing was ever committed the group begins with the earliest record; an offset that could

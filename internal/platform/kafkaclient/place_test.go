@@ -223,6 +223,70 @@ func TestASilentCoordinator(t *testing.T) {
 	count.exactly(t, 60, 100)
 }
 
+// Care ends with the suspects: what comes after them is handled like any other, also in a backlog that has no gap (hazard
+// H33), and not before they are through.
+func TestCareEndsWithTheSuspectRange(t *testing.T) {
+	const suspects, others = 3, 200
+	f := newFixture(t, 1)
+	f.produce(suspects+others, keys(suspects+others)...)
+	var alone, together, most, now atomic.Int64
+	f.start(t, func(cfg *kafkaclient.ConsumerConfig) {
+		cfg.Careful = func(context.Context, string, int32, int64) (int64, error) { return suspects, nil }
+	}, func(_ context.Context, m kafkaclient.Message) error {
+		if m.Alone {
+			<-time.After(100 * time.Millisecond) // all the others have been received meanwhile
+			alone.Add(1)
+			return nil
+		}
+		if alone.Load() < suspects {
+			t.Error("handled before the suspects were through")
+		}
+		most.Store(max(most.Load(), now.Add(1)))
+		<-time.After(20 * time.Millisecond)
+		now.Add(-1)
+		together.Add(1)
+		return nil
+	})
+	eventually(t, func() bool { return together.Load() == others })
+	require.Equal(t, int64(suspects), alone.Load())
+	require.Greater(t, most.Load(), int64(20))
+}
+
+// A stop and a rebalance are ends that the process has outlived; each assignment ends once (hazard H33).
+func TestGoodEndsAreTold(t *testing.T) {
+	f := newFixture(t, 2)
+	f.produce(20, keys(20)...)
+	var mu sync.Mutex
+	began, ended := map[int32]int{}, map[int32]int{}
+	wire := func(cfg *kafkaclient.ConsumerConfig) {
+		cfg.Careful = func(_ context.Context, _ string, p int32, _ int64) (int64, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			began[p]++
+			return 0, nil
+		}
+		cfg.EndedWell = func(_ context.Context, _ string, at map[int32]int64) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for p := range at {
+				ended[p]++
+			}
+			return nil
+		}
+	}
+	failing := func(context.Context, kafkaclient.Message) error { return again(time.Minute) } // an outage: no offset moves
+	a, stopA := f.start(t, wire, failing)
+	eventually(t, func() bool { return len(a.State()) == 2 })
+	b, stopB := f.start(t, wire, failing)
+	eventually(t, func() bool { return len(a.State()) == 1 && len(b.State()) == 1 })
+	mu.Lock()
+	require.Len(t, ended, 1, "the one that was handed over")
+	mu.Unlock()
+	require.NoError(t, stopA())
+	require.NoError(t, stopB())
+	require.Equal(t, began, ended)
+}
+
 // Only what was there at the assignment can have killed anybody: an idle partition that is assigned often is not slow.
 func TestCareEndsWithTheRecordsThatWereThere(t *testing.T) {
 	f := newFixture(t, 1)

@@ -26,9 +26,12 @@ func NewReader(cfg Config, log *slog.Logger) (*Reader, error) {
 	return &Reader{Admin: admin, cfg: cfg, log: log}, nil
 }
 
-// ReadFrom calls fn for each record from the given offsets on, until ctx is done or fn fails. A partition that is missing
-// in from is not read.
-func (r *Reader) ReadFrom(ctx context.Context, topic string, from map[int32]int64, fn func(Message) error) error {
+// ReadFrom calls fn for each record from the given offsets on, until ctx is done or a function fails. A partition that is
+// missing in from is not read. Whenever a partition is read to its end, atEnd gets the offset that its next record will
+// have at least: the last offsets need not be records (markers of transactions, records that were purged or compacted).
+func (r *Reader) ReadFrom(
+	ctx context.Context, topic string, from map[int32]int64, fn func(Message) error, atEnd func(partition int32, next int64) error,
+) error {
 	client, err := r.assign(topic, from)
 	if err != nil {
 		return err
@@ -40,6 +43,10 @@ func (r *Reader) ReadFrom(ctx context.Context, topic string, from map[int32]int6
 		switch e := client.Poll(int(pollWait.Milliseconds())).(type) {
 		case *kafka.Message:
 			if err := fn(fromKafka(e, topic)); err != nil {
+				return err
+			}
+		case kafka.PartitionEOF:
+			if err := atEnd(e.Partition, int64(e.Offset)); err != nil {
 				return err
 			}
 		case kafka.Error:
@@ -55,31 +62,12 @@ func (r *Reader) ReadFrom(ctx context.Context, topic string, from map[int32]int6
 	return ctx.Err()
 }
 
-// ReadAt reads one record. A record that is not there any more is an error.
-func (r *Reader) ReadAt(ctx context.Context, topic string, partition int32, offset int64) (Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	var found *Message
-	err := r.ReadFrom(ctx, topic, map[int32]int64{partition: offset}, func(m Message) error {
-		found = &m
-		return errStop
-	})
-	switch {
-	case found == nil:
-		return Message{}, fmt.Errorf("record %s[%d]@%d: %w", topic, partition, offset, err)
-	case found.Offset != offset:
-		return Message{}, fmt.Errorf("record %s[%d]@%d is gone; the topic goes on at %d", topic, partition, offset, found.Offset)
-	}
-	return *found, nil
-}
-
-var errStop = fmt.Errorf("found")
-
 func (r *Reader) assign(topic string, from map[int32]int64) (*kafka.Consumer, error) {
 	client, err := kafka.NewConsumer(r.cfg.with(kafka.ConfigMap{
 		"group.id":                   "unused-" + uuid.NewString(), // the client wants one; nothing is committed to it
 		"enable.auto.commit":         false,
 		"enable.auto.offset.store":   false,
+		"enable.partition.eof":       true,
 		"auto.offset.reset":          "earliest",
 		"isolation.level":            "read_committed",
 		"fetch.queue.backoff.ms":     5,

@@ -38,6 +38,9 @@ func (c *Consumer) assigned(tps []kafka.TopicPartition) []*partition {
 		c.parts[p.id] = p
 		ps, ids = append(ps, p), append(ids, p.id)
 	}
+	if len(ps) > 0 {
+		c.bare, c.outside = time.Time{}, time.Time{}
+	}
 	c.full = false // the new ones are not paused; the others follow at the next resume
 	c.cfg.Log.Info("partitions assigned", "topic", c.cfg.Topic, "partitions", ids)
 	return ps
@@ -53,11 +56,15 @@ func (c *Consumer) revoked(tps []kafka.TopicPartition, lost bool) {
 			p.cut()
 		}
 	}
-	if left := c.stopping(ps); left > 0 {
+	left := c.stopping(ps)
+	if left > 0 {
 		c.cfg.Log.Warn("handlers still running after the cut; their messages are redelivered", "topic", c.cfg.Topic, "partitions", left)
 	}
 	if !lost {
 		c.store(context.Background())
+	}
+	if left == 0 {
+		c.endWell(ps)
 	}
 	c.forget(ps)
 }
@@ -88,6 +95,9 @@ func (c *Consumer) forget(ps []*partition) {
 		if c.parts[p.id] == p {
 			delete(c.parts, p.id)
 		}
+	}
+	if len(c.parts) == 0 && c.bare.IsZero() {
+		c.bare = time.Now()
 	}
 }
 
@@ -158,10 +168,13 @@ func (c *Consumer) collect() {
 	}
 	for _, p := range c.parts {
 		more, ok := p.tracker.advance()
+		if tail := p.tail(); tail > 0 {
+			more.Next, ok = tail, true
+		}
 		if !ok {
 			continue
 		}
-		more.Partition = p.id
+		more.Partition, p.stored = p.id, more.Next
 		if r, pending := c.ranges[p]; pending {
 			more.Runs = append(r.Runs, more.Runs...)
 		}

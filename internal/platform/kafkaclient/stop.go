@@ -36,6 +36,9 @@ func (c *Consumer) shutDown() error {
 	left := c.stopping(all)
 	c.loops.Wait() // they use the client; their last question is bounded
 	c.store(context.Background())
+	if left == 0 {
+		c.endWell(all)
+	}
 	closed := make(chan error, 1)
 	go func() { closed <- c.client.Close() }() // can block without a broker, and while a rebalance waits for others
 	enough := make(chan struct{})

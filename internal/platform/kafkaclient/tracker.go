@@ -48,8 +48,8 @@ func (t *tracker) compact() {
 // Progress is a range of one partition in which every record has a durable fate.
 type Progress struct {
 	Partition int32
-	Next      int64 // offset after the last record of the range
-	Runs      []Run // of its records, ascending
+	Next      int64 // offset after the last record of the range, or after what follows it and is no record
+	Runs      []Run // of its records, ascending; none when the range has no record
 }
 
 // Run is a range of offsets that each had a record.

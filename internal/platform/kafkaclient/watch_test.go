@@ -144,6 +144,70 @@ func TestTheWatchdogIsQuiet(t *testing.T) {
 	}
 }
 
+// Nothing is left to do behind the last record: the group's offset goes past what the client does not hand over, once all
+// before it is finished, and with it what was taken.
+func TestOffsetsGoPastWhatIsNoRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*testing.T, fixture)
+		records int64
+		end     int64
+	}{
+		"a committed transaction": {func(t *testing.T, f fixture) { f.transact(t, kgo.TryCommit) }, 13, 14},
+		"an aborted transaction":  {func(t *testing.T, f fixture) { f.transact(t, kgo.TryAbort) }, 10, 14},
+		"several": {func(t *testing.T, f fixture) {
+			f.transact(t, kgo.TryAbort)
+			f.transact(t, kgo.TryCommit)
+			f.transact(t, kgo.TryAbort)
+		}, 13, 22},
+		"an open transaction": {func(t *testing.T, f fixture) { f.open(t) }, 10, 10},
+		"all deleted": {func(t *testing.T, f fixture) {
+			_, err := f.Admin.DeleteRecords(t.Context(), kadm.OffsetsList{{Topic: f.topic, At: 10}}.Offsets())
+			require.NoError(t, err)
+		}, 0, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFaultyFixture(t, 1)
+			f.produce(10, "")
+			c.prepare(t, f)
+			var taken, next atomic.Int64
+			_, stop := f.start(t, func(cfg *kafkaclient.ConsumerConfig) {
+				cfg.Client.Extra["auto.commit.interval.ms"] = "100"
+				cfg.Progress = func(_ context.Context, ps []kafkaclient.Progress) error {
+					taken.Add(ps[0].Records())
+					next.Store(ps[0].Next)
+					return nil
+				}
+			}, newTally().handle)
+			eventually(t, func() bool { return f.Committed(f.group, f.topic)[0] == c.end })
+			require.NoError(t, stop())
+			require.Equal(t, c.end, f.Committed(f.group, f.topic)[0])
+			require.Equal(t, []int64{c.records, c.end}, []int64{taken.Load(), next.Load()})
+		})
+	}
+}
+
+// An unfinished record keeps the offset, whatever lies behind it.
+func TestATailDoesNotPassAnUnfinishedRecord(t *testing.T) {
+	t.Parallel()
+	f := newFaultyFixture(t, 1)
+	f.produce(10, "")
+	f.transact(t, kgo.TryAbort)
+	finish := make(chan struct{})
+	c, _ := f.start(t, func(cfg *kafkaclient.ConsumerConfig) { cfg.Client.Extra["auto.commit.interval.ms"] = "100" },
+		func(_ context.Context, m kafkaclient.Message) error {
+			if m.Offset == 4 {
+				<-finish
+			}
+			return nil
+		})
+	eventually(t, func() bool {
+		return f.Committed(f.group, f.topic)[0] == 4 && len(c.State()) == 1 && c.State()[0].Unfinished == 1
+	})
+	close(finish)
+	eventually(t, func() bool { return f.Committed(f.group, f.topic)[0] == 14 })
+}
+
 // transact writes three records in a transaction and ends it.
 func (f fixture) transact(t *testing.T, how kgo.TransactionEndTry) {
 	t.Helper()

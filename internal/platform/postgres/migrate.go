@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,7 +28,7 @@ type Migration struct {
 // database lets the second find nothing to do.
 func Migrate(ctx context.Context, url string, files fs.FS) ([]Migration, error) {
 	var done []Migration
-	err := withProvider(url, files, func(p *goose.Provider) error {
+	err := withProvider(ctx, url, files, func(p *goose.Provider) error {
 		results, err := p.Up(ctx)
 		for _, r := range results {
 			done = append(done, Migration{Version: r.Source.Version, File: r.Source.Path, AppliedAt: time.Now()})
@@ -40,7 +41,7 @@ func Migrate(ctx context.Context, url string, files fs.FS) ([]Migration, error) 
 // Status lists all migrations, applied and pending.
 func Status(ctx context.Context, url string, files fs.FS) ([]Migration, error) {
 	var all []Migration
-	err := withProvider(url, files, func(p *goose.Provider) error {
+	err := withProvider(ctx, url, files, func(p *goose.Provider) error {
 		statuses, err := p.Status(ctx)
 		for _, s := range statuses {
 			all = append(all, Migration{Version: s.Source.Version, File: s.Source.Path, AppliedAt: s.AppliedAt})
@@ -51,10 +52,14 @@ func Status(ctx context.Context, url string, files fs.FS) ([]Migration, error) {
 }
 
 // withProvider uses a connection of its own, without the pool's limits: a migration may take its time.
-func withProvider(url string, files fs.FS, use func(*goose.Provider) error) error {
+func withProvider(ctx context.Context, url string, files fs.FS, use func(*goose.Provider) error) error {
+	forgetVariables()
 	cc, err := pgx.ParseConfig(url)
 	if err != nil {
-		return errURL
+		return badURL(err)
+	}
+	if err := probe(ctx, cc); err != nil {
+		return fmt.Errorf("migrate database: %w", &openError{err})
 	}
 	db := stdlib.OpenDB(*cc)
 	p, err := newProvider(db, files)
@@ -67,6 +72,20 @@ func withProvider(url string, files fs.FS, use func(*goose.Provider) error) erro
 	return nil
 }
 
+// probe reaches the server once, with the settings of the service's sessions. A pooler is refused: the lock of a migration
+// belongs to its session.
+func probe(ctx context.Context, cc *pgx.ConnConfig) error {
+	cc = cc.Copy()
+	for name, value := range sessionSettings {
+		cc.RuntimeParams[name] = value
+	}
+	conn, err := pgx.ConnectConfig(ctx, cc)
+	if err != nil {
+		return err
+	}
+	return errors.Join(refusePooler(ctx, conn), conn.Close(ctx))
+}
+
 func newProvider(db *sql.DB, files fs.FS) (*goose.Provider, error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
@@ -75,8 +94,10 @@ func newProvider(db *sql.DB, files fs.FS) (*goose.Provider, error) {
 	return goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
 }
 
-// CheckSchema compares the database with the migrations in the binary. It writes nothing, so it needs no right to.
-func CheckSchema(ctx context.Context, pool *pgxpool.Pool, files fs.FS) error {
+// CheckSchema compares the database with the migrations in the binary. It writes nothing, so it needs no right to. A newer schema
+// is only told of: migrations add and never take away, so that the release before works beside the new one, in a rolling
+// deploy and after a roll-back.
+func CheckSchema(ctx context.Context, pool *pgxpool.Pool, files fs.FS, log *slog.Logger) error {
 	want, err := newest(files)
 	if err != nil {
 		return err
@@ -88,7 +109,7 @@ func CheckSchema(ctx context.Context, pool *pgxpool.Pool, files fs.FS) error {
 	case have < want:
 		return fmt.Errorf("the database is at schema version %d, this binary needs %d: run `billing migrate up`", have, want)
 	case have > want:
-		return fmt.Errorf("the database is at schema version %d, this binary knows %d: a newer release has migrated it, run that one", have, want)
+		log.Warn("a newer release has migrated the database: fine for a rolling deploy or a roll-back", "schema", have, "known", want)
 	}
 	return nil
 }

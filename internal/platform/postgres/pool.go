@@ -9,6 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -20,6 +23,8 @@ import (
 type Config struct {
 	URL      string
 	MaxConns int
+	Wait     time.Duration // how long to wait for a server that does not answer yet; 0: not at all
+	Log      *slog.Logger  // needed with Wait
 }
 
 // connectTimeout is below every wait for a connection, so that a server that does not answer is told from a pool that is
@@ -30,34 +35,18 @@ const connectTimeout = 3 * time.Second
 // table was still empty scanned it whole for minutes after it had grown.
 var sessionSettings = map[string]string{
 	"application_name":                    "billing",
-	"lock_timeout":                        "2s",
+	"lock_timeout":                        "1s",
 	"statement_timeout":                   "5s",
 	"idle_in_transaction_session_timeout": "5s",
 	"plan_cache_mode":                     "force_custom_plan",
 	"timezone":                            "UTC",
 }
 
-// Open makes a pool and reaches the server once.
-func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
-	pc, err := poolConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, pc)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	if err := Ping(ctx, pool); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	return pool, nil
-}
-
 func poolConfig(cfg Config) (*pgxpool.Config, error) {
+	forgetVariables()
 	pc, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
-		return nil, errURL
+		return nil, badURL(err)
 	}
 	if cfg.MaxConns <= 0 {
 		return nil, errors.New("open database: MaxConns must be more than 0")
@@ -75,8 +64,24 @@ func poolConfig(cfg Config) (*pgxpool.Config, error) {
 	return pc, nil
 }
 
-// errURL leaves the URL out: masking a password in a text that cannot be parsed is guesswork.
-var errURL = errors.New("the database URL cannot be parsed, want postgres://user:password@host:5432/name")
+// forgetVariables removes PGHOST, PGSSLMODE, PGSERVICE and the like from this process's environment: a driver would add them to
+// what the URL says, and a stray one would lead to another database or without TLS.
+func forgetVariables() {
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") {
+			_ = os.Unsetenv(name) // it fails for names that cannot be set either
+		}
+	}
+}
+
+// badURL leaves the URL out: masking a password in a text that cannot be parsed is guesswork. A file that the URL names is
+// told, since its name is not secret.
+func badURL(err error) error {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("the database URL names a file that cannot be read: %s: %w", file.Path, file.Err)
+	}
+	return errors.New("the database URL cannot be parsed, want postgres://user:password@host:5432/name")
+}
 
 // pingTimeout bounds a health check: an answer that comes later is no sign of health.
 const pingTimeout = 2 * time.Second

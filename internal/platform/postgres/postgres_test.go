@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"io/fs"
+	"log/slog"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -92,19 +95,25 @@ func TestCheckSchema(t *testing.T) {
 	pool, err := Open(t.Context(), Config{URL: u, MaxConns: 1})
 	require.NoError(t, err)
 	defer pool.Close()
-	require.ErrorContains(t, CheckSchema(t.Context(), pool, migrations.Files), "`billing migrate up`", "never migrated")
+	var log strings.Builder
+	check := func(files fs.FS) error {
+		return CheckSchema(t.Context(), pool, files, slog.New(slog.NewTextHandler(&log, nil)))
+	}
+	require.ErrorContains(t, check(migrations.Files), "`billing migrate up`", "never migrated")
 
 	one := fstest.MapFS{"00001_a.sql": {Data: []byte("-- +goose Up\nSELECT 1;\n")}}
 	two := fstest.MapFS{"00001_a.sql": one["00001_a.sql"], "00002_b.sql": {Data: []byte("-- +goose Up\nSELECT 1;\n")}}
 	_, err = Migrate(t.Context(), u, one)
 	require.NoError(t, err)
-	require.NoError(t, CheckSchema(t.Context(), pool, one))
-	require.ErrorContains(t, CheckSchema(t.Context(), pool, two), "`billing migrate up`", "behind")
+	require.NoError(t, check(one))
+	require.ErrorContains(t, check(two), "`billing migrate up`", "behind")
 	_, err = Migrate(t.Context(), u, two)
 	require.NoError(t, err)
-	require.NoError(t, CheckSchema(t.Context(), pool, two))
-	require.ErrorContains(t, CheckSchema(t.Context(), pool, one), "newer release", "ahead")
-	require.ErrorContains(t, CheckSchema(t.Context(), pool, fstest.MapFS{}), "no migrations")
+	require.NoError(t, check(two))
+	require.Empty(t, log.String())
+	require.NoError(t, check(one), "an older release beside a newer schema: a rolling deploy, or a roll-back")
+	require.Contains(t, log.String(), "a newer release has migrated the database")
+	require.ErrorContains(t, check(fstest.MapFS{}), "no migrations")
 }
 
 func TestFailedMigrationSaysWhich(t *testing.T) {
