@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/demo/loadgen"
+	"example.com/billing/internal/failure"
 	"example.com/billing/internal/retry"
 	"example.com/billing/load/rig"
 	"example.com/billing/load/torture/verdict"
@@ -51,6 +52,7 @@ type stage struct {
 	outages []verdict.Outage // that have ended
 	flooded []loadgen.Event  // that came with faults
 	targets map[string]*sync.Mutex
+	letGo   map[failure.Reason]bool // by the operator
 
 	stopKeeping context.CancelFunc
 	keeping     sync.WaitGroup
@@ -58,7 +60,7 @@ type stage struct {
 
 // setUp makes a stage: brokers, database, provider and topics, and instances that do not run yet.
 func setUp(ctx context.Context, o options, p plan, dir string) (s *stage, err error) {
-	s = &stage{plan: p, dir: dir, times: &timeline{began: time.Now()}, targets: map[string]*sync.Mutex{}}
+	s = &stage{plan: p, dir: dir, times: &timeline{began: time.Now()}, targets: map[string]*sync.Mutex{}, letGo: map[failure.Reason]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.tearDown())

@@ -63,7 +63,8 @@ func (s *stage) reserve(f fault) (release func()) {
 // noteOutage keeps what the verdict asks of a fault that has ended.
 func (s *stage) noteOutage(f fault, from time.Time) {
 	o := verdict.Outage{
-		Name: f.target + " " + f.name(), From: from, To: time.Now(), Refuses: f.kind == "refusal", Page: strings.HasSuffix(f.detail, "-page"), Partly: !f.everybodys(),
+		Name: f.target + " " + f.name(), From: from, To: time.Now(), Refuses: f.kind == "refusal", Page: strings.HasSuffix(f.detail, "-page"),
+		LookUps: f.kind == "unsure", Partly: !f.everybodys(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

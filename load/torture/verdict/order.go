@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"example.com/billing/internal/demo/loadgen"
-	"example.com/billing/load/rig"
 )
 
 // entry is one record of an order. Records of one content are the event and its repetitions; another content is a conflict,
@@ -112,8 +111,14 @@ func (j *judge) exhausted(l Record) bool {
 // refusedLater reports whether the provider refused the order after it may have charged it: that proves nothing about the
 // charge, so the outcome stays unknown, for a person (hazard H5).
 func (j *judge) refusedLater(id string, l Record) bool {
-	asked400 := func(r rig.Request) bool { return r.Status == 400 }
-	return l.header("x-error-class") == "unknown" && slices.ContainsFunc(j.requests[id], asked400)
+	refused, flooded := j.refused(id, "rejected")
+	if l.header("x-error-class") != "unknown" || !refused {
+		return false
+	}
+	if flooded {
+		j.v.Flooded++
+	}
+	return true
 }
 
 func (j *judge) told(id string) map[string]int {

@@ -3,6 +3,8 @@ package verdict
 import (
 	"slices"
 	"time"
+
+	"example.com/billing/load/rig"
 )
 
 // Outage is a fault that is everyone's: of the provider, the database, the brokers, or the network to one of them.
@@ -11,6 +13,7 @@ type Outage struct {
 	From, To time.Time
 	Refuses  bool // the answers are those of an order that is at fault itself: only their number tells that it is not
 	Page     bool // refusals come as a platform's page, which says nothing of an order
+	LookUps  bool // only look-ups meet it: an attempt that asked for money failed for something else
 	Partly   bool // some requests meet it and some do not: it may cost an order its attempts, but not condemn it
 }
 
@@ -38,7 +41,7 @@ func (j *judge) inOutages() {
 			for _, o := range j.Outages {
 				n := 0
 				for _, t := range failed {
-					if o.covers(t) {
+					if o.covers(t) && (!o.LookUps || !j.askedSince(orderOf(l), t.Add(-afterwards), t)) {
 						n++
 					}
 				}
@@ -49,6 +52,11 @@ func (j *judge) inOutages() {
 			}
 		}
 	}
+}
+
+// askedSince reports whether the order was asked for between two instants.
+func (j *judge) askedSince(id string, from, to time.Time) bool {
+	return slices.ContainsFunc(j.requests[id], func(r rig.Request) bool { return !r.At.Before(from) && !r.At.After(to) })
 }
 
 // failedAt are the times of a record's counted failures: when the first record that tells of each was published.

@@ -61,6 +61,17 @@ func TestAnOutageCostsNoOrderTwoAttempts(t *testing.T) {
 	}
 }
 
+// An attempt that asked for money did not fail for a look-up.
+func TestALookUpThatProvesNothingIsOfThoseThatAskNothing(t *testing.T) {
+	w := givenUp("provider_reset", 0, 2, 11, 15)
+	w.Outages = []Outage{{Name: "unsure", From: noon.Add(10 * time.Second), To: noon.Add(20 * time.Second), LookUps: true}}
+	require.Contains(t, problems(w), "2 of its failures")
+	id := uuid.MustParse(string(w.Dead[len(w.Dead)-1].Key))
+	w.ask(id, noon.Add(10900*time.Millisecond), 0)
+	w.ask(id, noon.Add(14900*time.Millisecond), 0)
+	require.Empty(t, problems(w))
+}
+
 // A copy of a retry record is not another failure.
 func TestACopyIsNoFailure(t *testing.T) {
 	w := givenUp("provider_5xx", 0, 1, 3, 12)
