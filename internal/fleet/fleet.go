@@ -25,6 +25,7 @@ type Line interface {
 	Pause(on bool)
 	Flood() (on bool, withheld map[failure.Reason]int)
 	Flooded()
+	Inherit(r failure.Reason)
 	Accept(r failure.Reason, n int)
 }
 
@@ -54,7 +55,7 @@ type Instance struct {
 	told   failure.Reason // to the others
 	toldAt time.Time
 
-	floodRead bool // the flood of the process before this one, if any
+	inherited bool // what held the process before this one, and whether it was in a flood, was read
 	flooded   bool // as it stands in the database
 }
 
@@ -84,6 +85,29 @@ func (i *Instance) Run(ctx context.Context) error {
 	}
 }
 
+// inherit reads, once, what holds the others or has held the process before this one.
+func (i *Instance) inherit(ctx context.Context) error {
+	if i.inherited {
+		return nil
+	}
+	held, err := i.peers.holdThatLasts(ctx)
+	if err != nil {
+		return err
+	}
+	if held != "" {
+		i.line.Inherit(held)
+	}
+	flood, err := floodThatLasts(ctx, i.pool)
+	if err != nil {
+		return err
+	}
+	if flood {
+		i.line.Flooded()
+	}
+	i.inherited, i.flooded = true, flood
+	return nil
+}
+
 // LookSoon makes Run look at once: a flood of dead letters is to be known before this process can be killed.
 func (i *Instance) LookSoon() {
 	select {
@@ -107,7 +131,7 @@ const lookTimeout = 5 * time.Second
 func (i *Instance) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	return errors.Join(i.obey(ctx), i.followFlood(ctx), i.tell(ctx), i.decide(ctx))
+	return errors.Join(i.obey(ctx), i.inherit(ctx), i.followFlood(ctx), i.tell(ctx), i.decide(ctx))
 }
 
 func (i *Instance) obey(ctx context.Context) error {

@@ -50,6 +50,8 @@ func (a *actor) Flooded() {
 	}
 }
 
+func (a *actor) Inherit(r failure.Reason) { a.hold(r) }
+
 func (a *actor) Accept(r failure.Reason, n int) { a.accepted[r] += n }
 
 func (a *actor) Held() (failure.Reason, time.Time) {
@@ -93,6 +95,7 @@ func (s *scene) start() *actor {
 		stop()
 		_ = testkit.Receive(s.t, ended, "Member ends") // with the disorder, if it was in the groups
 	})
+	require.NoError(s.t, a.Look(s.t.Context())) // as before the consumers of a service start
 	a.requireJoins()
 	s.actors = append(s.actors, a)
 	return a
@@ -317,4 +320,29 @@ func TestTelling(t *testing.T) {
 	s.pass(time.Second)
 	require.NoError(t, s.db.Pool.QueryRow(t.Context(), `SELECT count(*) FROM instances`).Scan(&rows))
 	require.Equal(t, 1, rows, "one of an instance that is long gone is removed")
+}
+
+// An instance that starts in an outage starts held: for what holds another one, or has held the one before it (H33).
+func TestAHoldIsInherited(t *testing.T) {
+	s := newScene(t)
+	first := s.start()
+	first.hold(failure.ProviderDown)
+	first.look()
+	second := s.start()
+	second.look()
+	require.Equal(t, failure.ProviderDown, second.reason)
+
+	first.takeLeave() // both are stopped
+	second.look()
+	second.takeLeave()
+	third := s.start()
+	third.look()
+	require.Equal(t, failure.ProviderDown, third.reason)
+
+	s.now = s.now.Add(tellEvery)
+	third.reason, third.answered = "", s.now // cured
+	third.look()
+	fourth := s.start()
+	fourth.look()
+	require.Empty(t, fourth.reason)
 }

@@ -51,18 +51,15 @@ func (s *Switch) Accept(ctx context.Context, a Acceptance) (remaining int64, err
 	return remaining, nil
 }
 
+func floodThatLasts(ctx context.Context, pool *pgxpool.Pool) (flood bool, err error) {
+	if err := pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dead_letter_flood)`).Scan(&flood); err != nil {
+		return false, fmt.Errorf("read the flood of dead letters: %w", err)
+	}
+	return flood, nil
+}
+
 // followFlood keeps the flood in the database, where a restarted instance finds it, and takes what a person has let go.
 func (i *Instance) followFlood(ctx context.Context) error {
-	if !i.floodRead {
-		var flood bool
-		if err := i.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dead_letter_flood)`).Scan(&flood); err != nil {
-			return fmt.Errorf("read the flood of dead letters: %w", err)
-		}
-		if flood {
-			i.line.Flooded()
-		}
-		i.floodRead, i.flooded = true, flood
-	}
 	on, waiting := i.line.Flood()
 	switch {
 	case on:

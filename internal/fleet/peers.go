@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/billing/internal/failure"
@@ -48,8 +50,28 @@ func (p peers) anyWell(ctx context.Context, within time.Duration) (well bool, er
 	return well, nil
 }
 
-// leave removes the row, so that nobody counts on this instance any more.
+// lasts is how long a hold is believed to last that nobody tells of any more.
+const lasts = 10 * time.Minute
+
+// holdThatLasts is why another instance is held, or the one before this process was when it ended; empty when the provider
+// has answered anybody since, or nobody was held lately.
+func (p peers) holdThatLasts(ctx context.Context) (held failure.Reason, err error) {
+	err = p.pool.QueryRow(ctx, `
+		SELECT i.held FROM instances i WHERE i.id <> $1 AND i.held IS NOT NULL AND i.updated_at > now() - $2::interval
+		   AND NOT EXISTS (SELECT FROM instances o WHERE o.answered_at > i.updated_at)
+		 ORDER BY i.updated_at DESC LIMIT 1`, p.own, lasts).Scan(&held)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask what holds the other instances: %w", err)
+	}
+	return held, nil
+}
+
+// leave removes the row, so that nobody counts on this instance any more. One that is held leaves its row behind: the process
+// that follows starts held.
 func (p peers) leave(ctx context.Context) error {
-	_, err := p.pool.Exec(ctx, `DELETE FROM instances WHERE id = $1`, p.own)
+	_, err := p.pool.Exec(ctx, `DELETE FROM instances WHERE id = $1 AND held IS NULL`, p.own)
 	return err
 }

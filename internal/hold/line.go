@@ -308,6 +308,18 @@ func (l *Line) Flooded() {
 	l.tellFlood()
 }
 
+// Inherit starts the line held for a fault that lasted when the process before this one ended, or that holds the others. With
+// a breaker of its own each restart in an outage would count against the same few orders anew (torture, seed 60005). It ends
+// as any hold does.
+func (l *Line) Inherit(r failure.Reason) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cure := r.Cure()
+	if l.reason == "" && l.watched(r) && (cure == failure.ByAnswer || cure == failure.ByFate) {
+		l.hold(failure.New(r, "it was so before this process started, or is for the others"))
+	}
+}
+
 // Accept lets so many messages die for the reason although there is a flood: a person has looked at them.
 func (l *Line) Accept(r failure.Reason, n int) {
 	l.mu.Lock()

@@ -254,3 +254,23 @@ func TestWhatBeganBeforeTheCureIsNotCounted(t *testing.T) {
 		require.Equal(t, failure.OfMessage, l.Judge(Attempt{Order: "d", Began: before, Answered: true}, failure.New(failure.Declined, "test")), "an answer is one")
 	}
 }
+
+// A restart in an outage must not begin to count anew (torture, seed 60005).
+func TestAHoldOutlivesARestart(t *testing.T) {
+	for _, r := range failure.Outages() {
+		l, now := newTestLine(t, failure.Hold)
+		l.Inherit(r)
+		if cure := r.Cure(); cure == failure.ByPerson || cure == failure.ByPublication {
+			require.Empty(t, held(l), "%s is found by itself, or read elsewhere", r)
+			continue
+		}
+		require.Equal(t, r, held(l))
+		require.Equal(t, failure.OfSystem, fail(l, "a", r))
+		*now = now.Add(time.Second)
+		charge(l, "b")
+		require.Empty(t, held(l))
+	}
+	l, _ := newTestLine(t, failure.Document)
+	l.Inherit(failure.ProviderDown)
+	require.Empty(t, held(l), "the design document's plain table holds for no provider")
+}
