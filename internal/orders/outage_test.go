@@ -30,7 +30,7 @@ import (
 
 const (
 	outageLasts  = 10 * time.Minute
-	outageOrders = 300
+	outageOrders = 120
 	floodCount   = 50
 )
 
