@@ -146,7 +146,7 @@ func TestAnInstanceThatIsHeldAloneLeavesTheGroups(t *testing.T) {
 	way.down()
 	awaitOut()
 	alone.stop()
-	require.Zero(t, w.count(`SELECT count(*) FROM instances WHERE held IS NOT NULL`), "it has taken its leave")
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM instances WHERE held = 'provider_down'`), "it leaves word of what held it")
 	all := append(orders, stop()...)
 	w.chargedOnce(all...)
 	require.Zero(t, w.settled().Dead)
