@@ -172,6 +172,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background.Go(func() error { return instance.Run(life) })
 	background.Go(func() error { return topics.watch(life, reader, ladder, log) })
 	background.Go(func() error { return left.run(life) })
+	background.Go(func() error { return crew.watchSetBack(life) })
 	stop.add("store, relay, dead letters and HTTP", func(context.Context) error {
 		endLife()
 		if ended := background.Wait(); !errors.Is(err, ended) { // else it is why the service stops, and said already

@@ -39,6 +39,7 @@ type crew struct {
 	configs []kafkaclient.ConsumerConfig
 	mu      sync.Mutex
 	members []*kafkaclient.Consumer // none while out of the groups
+	setBack chan error              // why the service must start anew: the database was set back
 }
 
 // newCrew makes the first consumers, so that bad settings of the client fail the start. They share the slots, a few more
@@ -55,17 +56,36 @@ func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, 
 	}
 	main := common
 	main.Topic, main.Group, main.Window = l.Main(), cfg.Group, window(cfg)
-	main.Progress = noteIntake(store, topics.id(l.Main()))
-	c := &crew{configs: []kafkaclient.ConsumerConfig{main}}
+	c := &crew{setBack: make(chan error, 1)}
+	main.Progress = noteIntake(store, topics.id(l.Main()), c.tellSetBack)
+	c.configs = append(c.configs, main)
 	for _, t := range l.Tiers() {
 		tier := common
 		tier.Topic, tier.Group, tier.Window = t.Topic, t.Group, tierWindow
 		tier.Client.PrefetchKB = 1024
-		tier.Progress = noteIntake(store, topics.id(t.Topic))
+		tier.Progress = noteIntake(store, topics.id(t.Topic), c.tellSetBack)
 		tier.Due = func(m kafkaclient.Message) (time.Time, bool) { return l.Due(m, time.Now()) }
 		c.configs = append(c.configs, tier)
 	}
 	return c, c.muster()
+}
+
+// tellSetBack ends the service: what the database has forgotten is read again only from the start of an assignment.
+func (c *crew) tellSetBack(err error) {
+	select {
+	case c.setBack <- err:
+	default: // told already
+	}
+}
+
+// watchSetBack ends with the error that the database was set back.
+func (c *crew) watchSetBack(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-c.setBack:
+		return err
+	}
 }
 
 // muster makes the consumers unless they are there.
@@ -119,21 +139,30 @@ func (c *crew) state() admin.Health {
 }
 
 // noteIntake counts the finished records of a topic before their offsets move (hazards H18, H27). After a crash a range
-// may begin below what was counted; it is then cut there.
-func noteIntake(store *pgstore.Store, topic uuid.UUID) func(context.Context, []kafkaclient.Progress) error {
+// may begin below what was counted; it is then cut there. A database that was set back meanwhile is told to setBack.
+func noteIntake(store *pgstore.Store, topic uuid.UUID, setBack func(error)) func(context.Context, []kafkaclient.Progress) error {
+	counted := map[int32]int64{} // by this process; one call at a time
 	return func(ctx context.Context, ps []kafkaclient.Progress) error {
 		for {
 			var ranges []pgstore.Intake
 			for _, p := range ps {
-				r := pgstore.Intake{TopicID: topic, Partition: p.Partition, From: p.Next, Next: p.Next, Records: p.Records()}
+				r := pgstore.Intake{TopicID: topic, Partition: p.Partition, From: p.Next, Next: p.Next, Records: p.Records(), Counted: counted[p.Partition]}
 				if r.Records > 0 {
 					r.From = p.Runs[0].From
 				}
 				ranges = append(ranges, r)
 			}
 			err := store.AdvanceIntake(ctx, ranges)
+			if _, ok := errors.AsType[*pgstore.SetBackError](err); ok {
+				setBack(err)
+			}
 			overlap, ok := errors.AsType[*pgstore.OverlapError](err)
 			if !ok {
+				for _, r := range ranges {
+					if err == nil {
+						counted[r.Partition] = max(counted[r.Partition], r.Next)
+					}
+				}
 				return err
 			}
 			for i, p := range ps {

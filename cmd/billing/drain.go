@@ -122,7 +122,7 @@ func (d *drain) consumer(stop context.CancelCauseFunc) kafkaclient.ConsumerConfi
 		Client: d.cfg.kafka(), Topic: d.topic.Name, Group: d.topic.Group, Slots: make(chan struct{}, drainSlots), Gate: openGate{},
 		Window: tierWindow, WindowBytes: windowBytes, Drain: drainAtStop, Log: d.log,
 		Handler:  func(ctx context.Context, m kafkaclient.Message) error { return d.handOn(ctx, m, stop) },
-		Progress: noteIntake(d.books.store, d.topic.ID),
+		Progress: noteIntake(d.books.store, d.topic.ID, func(err error) { stop(err) }),
 	}
 	if d.delay == 0 {
 		return cfg

@@ -132,6 +132,7 @@ func answerFor(o Order, st *Standing) (Receipt, error) {
 	case st.State == Declined, st.State == Rejected, st.State == Review:
 		f := failure.New(st.Reason, "order %s is %s", o.ID, st.State)
 		f.Final, f.Unknown = true, st.State == Review
+		f.Verdict = failure.Dies // it was given before the order was settled so; a flood must not withhold it again
 		return Receipt{}, f
 	default: // in flight elsewhere, or it changed while we looked
 		return Receipt{}, failure.New(failure.OrderBusy, "order %s is being worked on", o.ID)
@@ -269,7 +270,7 @@ func (s *Service) failed(c *Claim, err error) (Settlement, error) {
 	case failure.Declined, failure.ProviderBadRequest, failure.ProviderRejected, failure.KeyReused:
 		f.Answered = true
 	case failure.ProviderInProgress:
-		f.Uncounted = c.LastSentAt.IsZero() || s.mayBeWorkedOn(c)
+		f.Uncounted = c.FirstSentAt.IsZero() || c.Now.Sub(c.FirstSentAt) <= s.cfg.MaxProcessing // each 409 renews LastSentAt
 	}
 	refused := f.Reason == failure.ProviderBadRequest || f.Reason == failure.ProviderRejected
 	switch {

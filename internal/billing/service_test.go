@@ -388,17 +388,17 @@ func TestARefusalInAFloodLeavesTheOrderOpen(t *testing.T) {
 func TestInProgressIsNotCountedWhileItMayBe(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		lastSent  time.Time
+		firstSent time.Time
 		uncounted bool
 	}{
 		{"never sent, as far as we know", time.Time{}, true},
 		{"sent a moment ago", testNow.Add(-time.Second), true},
 		{"sent as long ago as it may take", testNow.Add(-testProcessing), true},
-		{"sent longer ago", testNow.Add(-testProcessing - time.Second), false},
+		{"sent longer ago, and asked for again since", testNow.Add(-testProcessing - time.Second), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			claim := freshClaim()
-			claim.FirstSentAt, claim.LastSentAt = c.lastSent, c.lastSent
+			claim.FirstSentAt, claim.LastSentAt = c.firstSent, testNow.Add(-time.Second)
 			_, err := newTestService(t, &desk{claim: claim, answer: failure.New(failure.ProviderInProgress, "409")}).Charge(t.Context(), testOrder())
 			require.Equal(t, c.uncounted, failure.Of(err).Uncounted)
 			require.False(t, failure.Of(err).Answered, "nor is it a sign of life")

@@ -93,3 +93,20 @@ func TestAFloodOfRefusals(t *testing.T) {
 		})
 	}
 }
+
+// The process is killed each time before its flood is counted: the next one counts those that died before (H25).
+func TestRestartsBeforeAFloodIsCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(killable(), fmt.Sprint("BILLING_FLOOD_COUNT=", floodCount))...)
+	w.provider.always(refuses(400, "bad"))
+	for n := range 2 { // a third start at one offset would handle its records one at a time
+		i := w.start()
+		w.produce(w.newOrders(floodCount - 1)...)
+		w.await(func() bool { return w.count(`SELECT count(*) FROM charges`) == (n+1)*(floodCount-1) }, "all were refused")
+		if n == 0 {
+			w.await(func() bool { return w.count(`SELECT count(*) FROM dead_letters`) == floodCount-1 }, "they died, and are listed")
+		}
+		i.kill9()
+	}
+	require.Less(t, w.count(`SELECT count(*) FROM charges WHERE state = 'rejected'`), floodCount)
+}

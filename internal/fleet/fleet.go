@@ -25,6 +25,7 @@ type Line interface {
 	Pause(on bool)
 	Flood() (on bool, withheld map[failure.Reason]int)
 	Flooded()
+	Died(n int)
 	Inherit(r failure.Reason)
 	Accept(r failure.Reason, n int)
 }
@@ -104,6 +105,11 @@ func (i *Instance) inherit(ctx context.Context) error {
 	if flood {
 		i.line.Flooded()
 	}
+	died, err := diedLately(ctx, i.pool)
+	if err != nil {
+		return err
+	}
+	i.line.Died(died)
 	i.inherited, i.flooded = true, flood
 	return nil
 }

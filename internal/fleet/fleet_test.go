@@ -40,6 +40,7 @@ type actor struct {
 	in       context.Context // ends when it leaves the groups
 	withheld map[failure.Reason]int
 	accepted map[failure.Reason]int
+	died     int
 }
 
 func (a *actor) Flood() (bool, map[failure.Reason]int) { return a.withheld != nil, a.withheld }
@@ -49,6 +50,8 @@ func (a *actor) Flooded() {
 		a.withheld = map[failure.Reason]int{}
 	}
 }
+
+func (a *actor) Died(n int) { a.died = n }
 
 func (a *actor) Inherit(r failure.Reason) { a.hold(r) }
 

@@ -58,6 +58,16 @@ func floodThatLasts(ctx context.Context, pool *pgxpool.Pool) (flood bool, err er
 	return flood, nil
 }
 
+// diedLately counts the dead letters of the last minute that are listed, up to a hundred.
+func diedLately(ctx context.Context, pool *pgxpool.Pool) (n int, err error) {
+	err = pool.QueryRow(ctx, `
+		SELECT count(*) FROM (SELECT dead_at FROM dead_letters ORDER BY id DESC LIMIT 100) AS l WHERE dead_at > now() - interval '1 minute'`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the latest dead letters: %w", err)
+	}
+	return n, nil
+}
+
 // followFlood keeps the flood in the database, where a restarted instance finds it, and takes what a person has let go.
 func (i *Instance) followFlood(ctx context.Context) error {
 	on, waiting := i.line.Flood()

@@ -89,3 +89,14 @@ func TestAccept(t *testing.T) {
 	require.Len(t, entries, 3)
 	require.Equal(t, "anna consumption.accept looked at them", entries[0].Actor.Name+" "+entries[0].Action+" "+entries[0].Reason)
 }
+
+func TestTheDeadOfTheLastMinuteAreInherited(t *testing.T) {
+	s := newScene(t)
+	require.Zero(t, s.start().died)
+	_, err := s.db.Pool.Exec(t.Context(), `
+		INSERT INTO dead_letters (topic, topic_id, partition, "offset", class, reason, error, failures, dead_at)
+		SELECT 't', gen_random_uuid(), 0, n, 'invalid', 'not_json', '', 1, now() - CASE WHEN n < 30 THEN interval '2 minutes' ELSE interval '10 seconds' END
+		  FROM generate_series(1, 49) AS n`)
+	require.NoError(t, err)
+	require.Equal(t, 20, s.start().died)
+}

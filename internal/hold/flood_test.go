@@ -85,6 +85,23 @@ func TestAFloodOutlivesARestart(t *testing.T) { // H25
 	require.True(t, dies(l, "0", failure.NotJSON))
 }
 
+// A process that is killed before its flood is counted leaves dead letters; the next one counts them (attack: 180 orders of
+// four restarts).
+func TestTheDeadOfTheProcessBeforeCount(t *testing.T) {
+	l, _ := floodLine(failure.Hold)
+	l.Died(7)
+	require.True(t, dies(l, "8", failure.ProviderBadRequest))
+	require.True(t, dies(l, "9", failure.ProviderBadRequest))
+	require.False(t, dies(l, "10", failure.ProviderBadRequest))
+	l, _ = floodLine(failure.Hold)
+	l.Died(1000)
+	require.Empty(t, held(l), "they may be few among many")
+	require.False(t, dies(l, "one more", failure.NotJSON))
+	l, _ = floodLine(failure.Document)
+	l.Died(1000)
+	require.True(t, dies(l, "a", failure.NotJSON))
+}
+
 // The provider refuses everyone, and is cured: all that waited are charged.
 func TestACureIsFoundByOneOfThoseThatWait(t *testing.T) { // H26
 	l, now := floodLine(failure.Hold)

@@ -308,6 +308,17 @@ func (l *Line) Flooded() {
 	l.tellFlood()
 }
 
+// Died tells of dead letters that were written within the last minute, before this process could count: a restart must not
+// let as many die again (hazard H25).
+func (l *Line) Died(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flood.tick(l.cfg.Clock())
+	for range min(n, l.flood.count-1) {
+		l.flood.note(true)
+	}
+}
+
 // Inherit starts the line held for a fault that lasted when the process before this one ended, or that holds the others. With
 // a breaker of its own each restart in an outage would count against the same few orders anew (torture, seed 60005). It ends
 // as any hold does.
