@@ -120,7 +120,7 @@ func (c *Consumer) seek(p *partition) error {
 	if p.next > 0 {
 		at = kafka.Offset(p.next)
 	}
-	tps, err := c.client.SeekPartitions([]kafka.TopicPartition{c.tp(p.id, at)})
+	tps, err := c.client.SeekPartitions([]kafka.TopicPartition{c.tpAfter(p.id, at, p.epoch)})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (c *Consumer) assign(ctx context.Context, tps []kafka.TopicPartition) error
 	at := make([]kafka.TopicPartition, len(ps))
 	failed := c.place(ctx, ps, assignPatience)
 	for i, p := range ps {
-		if at[i] = c.tp(p.id, p.from); failed != nil {
+		if at[i] = c.tpAfter(p.id, p.from, p.epoch); failed != nil {
 			at[i].Offset = kafka.OffsetBeginning // anything but the client's own question: nothing is taken from there
 		}
 	}
@@ -91,7 +91,7 @@ func (c *Consumer) place(ctx context.Context, ps []*partition, patience time.Dur
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, p := range ps {
-		p.from, p.again = committed[i].Offset, again[p.id]
+		p.from, p.epoch, p.again = committed[i].Offset, epochOf(committed[i]), again[p.id]
 		if o, known := outsets[p.id]; known {
 			p.began, p.careful = o.began, o.careful
 		}
