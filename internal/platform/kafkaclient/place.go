@@ -18,30 +18,26 @@ const unplaced = "unplaced"
 // While the coordinator does not tell, the partitions are ours but wait, and placeLoop asks on. Nothing waits for that:
 // not the other partitions, not a rebalance, not a stop. They begin nowhere else in the meantime. From the earliest
 // record all would be handled again, from the latest orders would be lost.
+//
+// Every partition is assigned paused and begins by a seek, see settle: only there does the client compare the leader epoch.
 func (c *Consumer) assign(ctx context.Context, tps []kafka.TopicPartition) error {
 	ps := c.assigned(tps)
-	at := make([]kafka.TopicPartition, len(ps))
 	failed := c.place(ctx, ps, assignPatience)
-	for i, p := range ps {
-		if at[i] = c.tpAfter(p.id, p.from, p.epoch); failed != nil {
-			at[i].Offset = kafka.OffsetBeginning // anything but the client's own question: nothing is taken from there
-		}
-	}
-	if failed == nil {
-		if err := c.client.IncrementalAssign(at); err != nil {
-			return err
-		}
-		return c.client.Resume(at) // a pause outlives a revocation in the client
-	}
-	if ctx.Err() == nil { // else nobody will wait
+	if failed != nil && ctx.Err() == nil { // else nobody will wait
 		c.cfg.Log.Warn("committed offsets not read yet, the partitions wait for them", "topic", c.cfg.Topic, "error", failed)
 	}
+	at := make([]kafka.TopicPartition, len(ps))
 	c.mu.Lock()
-	for _, p := range ps {
+	for i, p := range ps {
+		if at[i] = c.tp(p.id, p.from); failed != nil {
+			at[i].Offset = kafka.OffsetBeginning // anything but the client's own question: nothing is taken from there
+		}
 		p.paused = unplaced
 	}
 	c.mu.Unlock()
-	signal(c.placing)
+	if failed != nil {
+		signal(c.placing)
+	}
 	if err := c.client.IncrementalAssign(at); err != nil {
 		return err
 	}
