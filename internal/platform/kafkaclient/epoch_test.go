@@ -1,11 +1,15 @@
 package kafkaclient_test
 
 import (
+	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -139,4 +143,29 @@ func TestASeekCarriesTheLeaderEpoch(t *testing.T) {
 			count.exactly(t, 0, row.handled)
 		})
 	}
+}
+
+// A partition whose place was found late, and is the first record of all, goes on where it is when the group rebalances. A
+// seek to "the beginning" was answered when the consumer had read on: it went back there, and ended.
+func TestALateBeginningSurvivesARebalance(t *testing.T) {
+	t.Parallel()
+	f := newFaultyFixture(t, 6)
+	const records = 6000
+	f.produce(records, keys(200)...)
+	cure := f.refuseGroup(kerr.NotCoordinator)
+	var handled atomic.Int64
+	handler := func(context.Context, kafkaclient.Message) error {
+		<-time.After(2 * time.Millisecond) // work, so that the rebalance finds some under way
+		handled.Add(1)
+		return nil
+	}
+	first, stopFirst := f.start(t, nil, handler)
+	eventually(t, func() bool { return paused(first, "unplaced") })
+	cure()
+	eventually(t, func() bool { return handled.Load() > records/10 })
+	second, stopSecond := f.start(t, nil, handler)
+	eventually(t, func() bool { return len(first.State()) == 3 && len(second.State()) == 3 })
+	eventually(t, func() bool { return f.committed(t) == records })
+	require.NoError(t, stopSecond())
+	require.NoError(t, stopFirst())
 }

@@ -18,30 +18,44 @@ const unplaced = "unplaced"
 // While the coordinator does not tell, the partitions are ours but wait, and placeLoop asks on. Nothing waits for that:
 // not the other partitions, not a rebalance, not a stop. They begin nowhere else in the meantime. From the earliest
 // record all would be handled again, from the latest orders would be lost.
-//
-// Every partition is assigned paused and begins by a seek, see settle: only there does the client compare the leader epoch.
 func (c *Consumer) assign(ctx context.Context, tps []kafka.TopicPartition) error {
 	ps := c.assigned(tps)
 	failed := c.place(ctx, ps, assignPatience)
 	if failed != nil && ctx.Err() == nil { // else nobody will wait
 		c.cfg.Log.Warn("committed offsets not read yet, the partitions wait for them", "topic", c.cfg.Topic, "error", failed)
 	}
-	at := make([]kafka.TopicPartition, len(ps))
-	c.mu.Lock()
-	for i, p := range ps {
-		if at[i] = c.tp(p.id, p.from); failed != nil {
-			at[i].Offset = kafka.OffsetBeginning // anything but the client's own question: nothing is taken from there
-		}
-		p.paused = unplaced
-	}
-	c.mu.Unlock()
+	at, waiting, ready := c.begins(ps, failed == nil)
 	if failed != nil {
 		signal(c.placing)
 	}
 	if err := c.client.IncrementalAssign(at); err != nil {
 		return err
 	}
-	return c.client.Pause(at)
+	if err := c.client.Pause(waiting); err != nil {
+		return err
+	}
+	return c.client.Resume(ready) // a pause outlives a revocation in the client
+}
+
+// begins tells where the client is to begin partitions, and which of them wait: those whose place nobody knows, and those
+// with an epoch, which settle seeks to. The client compares epochs at a seek, not at an assignment. A seek to a logical
+// offset is no way to begin: the client may go back to it later.
+func (c *Consumer) begins(ps []*partition, placed bool) (at, waiting, ready []kafka.TopicPartition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range ps {
+		tp := c.tp(p.id, p.from)
+		if !placed {
+			tp.Offset = kafka.OffsetBeginning // anything but the client's own question: nothing is taken from there
+		}
+		if at = append(at, tp); placed && p.epoch == noEpoch {
+			ready = append(ready, tp)
+			continue
+		}
+		p.paused = unplaced
+		waiting = append(waiting, tp)
+	}
+	return at, waiting, ready
 }
 
 // How long one assignment holds the poll loop up at most, here and in inspect, is far below ParseExtra's least
@@ -138,7 +152,7 @@ func (c *Consumer) setBack(ctx context.Context, at []kafka.TopicPartition) (agai
 		// Behind the committed offset as many may have been under way, and are forgotten, too (torture, seed 50022).
 		again[tp.Partition] = int64(tp.Offset) + int64(c.cfg.Window)
 		if at[i].Offset = kafka.Offset(next); !known {
-			at[i].Offset = kafka.OffsetBeginning
+			at[i].Offset, at[i].LeaderEpoch = kafka.OffsetBeginning, nil
 		}
 		c.cfg.Log.Error("the database knows of fewer records than the group has committed, as one does that was restored: reading begins where it ends",
 			"topic", c.cfg.Topic, "partition", tp.Partition, "from", next, "committed", int64(tp.Offset))
