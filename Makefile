@@ -31,11 +31,11 @@ build: ## build bin/billing
 # The report is for .ci/run, which counts in it. -count=1: a test against a server is never taken from the cache.
 test: ## run all tests with the race detector; they start their own Kafka and Postgres
 	@mkdir -p bin
-	$(GOTESTSUM) --format pkgname --format-hide-empty-pkg --jsonfile bin/test.json -- -race -count=1 -timeout 10m -run '$(RUN)' $(PACKAGES)
+	$(GOTESTSUM) --format pkgname --format-hide-empty-pkg --jsonfile bin/test.json -- -race -count=1 -timeout 25m -run '$(RUN)' $(PACKAGES)
 
 e2e: ## run the end-to-end tests alone; BILLING_TEST_KAFKA_BROKERS and BILLING_TEST_DATABASE_URL make them use real servers
 	@mkdir -p bin
-	$(GOTESTSUM) --format testname --jsonfile bin/e2e.json -- -count=1 -timeout 10m -run '$(RUN)' ./internal/e2e/...
+	$(GOTESTSUM) --format testname --jsonfile bin/e2e.json -- -count=1 -timeout 25m -run '$(RUN)' ./internal/e2e/...
 
 lint: ## check formatting and code
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"

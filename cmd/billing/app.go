@@ -99,7 +99,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 		InFlight:      cfg.Concurrency,
 		Window:        cfg.ProviderKeyTTL - cfg.KeyMargin,
 		MaxProcessing: cfg.ProviderMaxProcessing + cfg.Lease, // a send may come that much later than its claim
-		Verdict:       line.Verdict, Clock: clock, Log: log,
+		Verdict:       line.Verdict, Unwritten: orders.Unwritten(line, clock), Clock: clock, Log: log,
 	})
 	if err != nil {
 		return err

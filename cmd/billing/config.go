@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"reflect"
 	"strings"
@@ -180,7 +182,7 @@ func (k *checks) readFile(field reflect.StructField, v reflect.Value) {
 	}
 	text, err := readSettingFile(path)
 	if err == nil && around(text) != "" {
-		err = fmt.Errorf("%s: what it holds %s", path, around(text))
+		err = fmt.Errorf("%s: what it holds %s", shownPath(path), around(text))
 	}
 	if err != nil {
 		k.bad(field.Name, "cannot be read from %s: %v", name, err)
@@ -189,21 +191,37 @@ func (k *checks) readFile(field reflect.StructField, v reflect.Value) {
 	v.SetString(text)
 }
 
+// shownPath is the path, if it can be nothing else: somebody may have put the secret where the path of its file belongs.
+func shownPath(path string) string {
+	if strings.HasPrefix(path, "/") || strings.HasPrefix(path, "./") || strings.HasPrefix(path, "../") {
+		return path
+	}
+	return "the file (begin its path with / or ./ to see it here)"
+}
+
+// notRead leaves out the path that the standard library's error quotes.
+func notRead(path string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return fmt.Errorf("%s: %w", shownPath(path), err)
+}
+
 func readSettingFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", err
+		return "", notRead(path, err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	b, err := io.ReadAll(io.LimitReader(f, maxSettingFile+1))
 	text := strings.TrimSpace(string(b))
 	switch {
 	case err != nil:
-		return "", err
+		return "", notRead(path, err)
 	case len(b) > maxSettingFile:
-		return "", fmt.Errorf("%s is larger than %d bytes", path, maxSettingFile)
+		return "", fmt.Errorf("%s is larger than %d bytes", shownPath(path), maxSettingFile)
 	case text == "":
-		return "", fmt.Errorf("%s is empty", path)
+		return "", fmt.Errorf("%s is empty", shownPath(path))
 	}
 	return text, nil
 }

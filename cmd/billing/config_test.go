@@ -155,6 +155,22 @@ func TestSettingsFromFiles(t *testing.T) {
 	}
 }
 
+// Somebody puts the secret itself where the path of its file belongs (jackc/pgx#1428).
+func TestASecretInPlaceOfItsFileIsNotShown(t *testing.T) {
+	setRequired(t)
+	for name, secret := range map[string]string{
+		"BILLING_DATABASE_URL_FILE": "postgres://u:s3cret@h/db", "BILLING_PROVIDER_TOKEN_FILE": "s3cret", "BILLING_ADMIN_TOKENS_FILE": "al:operator:s3cret",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(strings.TrimSuffix(name, "_FILE"), "")
+			t.Setenv(name, secret)
+			_, err := loadConfig(needsAll)
+			require.ErrorContains(t, err, name)
+			require.NotContains(t, err.Error(), "s3cret")
+		})
+	}
+}
+
 func TestSecretsAreMasked(t *testing.T) {
 	setRequired(t)
 	for _, name := range []string{"PROVIDER_TOKEN", "KAFKA_SASL_PASSWORD"} {

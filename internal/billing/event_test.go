@@ -30,7 +30,7 @@ var goldenTime = time.Date(2026, 3, 1, 13, 0, 0, 123_456_789, time.FixedZone("CE
 func TestEventPayloadSucceeded(t *testing.T) {
 	e := newEvent(goldenClaim(), EventSucceeded, goldenTime)
 	e.ProviderChargeID = "ch_1"
-	require.JSONEq(t, `{"event_id":"f22a50e9-7e65-5e9b-9be3-e80bc0b95141","event_type":"billing.charge.succeeded.v1",`+
+	require.JSONEq(t, `{"event_id":"d0c6980d-6d48-5c99-a6d3-edd57cccff7d","event_type":"billing.charge.succeeded.v1",`+
 		`"occurred_at":"2026-03-01T12:00:00.123Z","order_id":"0190f5a2-7c1e-7b3a-8f00-0000000000a1","generation":1,"version":3,`+
 		`"amount":"149.90","currency":"EUR","provider_charge_id":"ch_1"}`, string(e.Payload()))
 }
@@ -38,7 +38,7 @@ func TestEventPayloadSucceeded(t *testing.T) {
 func TestEventPayloadFailed(t *testing.T) {
 	e := newEvent(goldenClaim(), EventFailed, goldenTime)
 	e.Kind, e.Reason = "declined", "insufficient_funds"
-	require.JSONEq(t, `{"event_id":"f22a50e9-7e65-5e9b-9be3-e80bc0b95141","event_type":"billing.charge.failed.v1",`+
+	require.JSONEq(t, `{"event_id":"793c7e75-2723-5b07-96de-bd7bf8912c8b","event_type":"billing.charge.failed.v1",`+
 		`"occurred_at":"2026-03-01T12:00:00.123Z","order_id":"0190f5a2-7c1e-7b3a-8f00-0000000000a1","generation":1,"version":3,`+
 		`"amount":"149.90","currency":"EUR","kind":"declined","reason":"insufficient_funds"}`, string(e.Payload()))
 }
@@ -70,7 +70,8 @@ func TestEventIDFollowsFromOrderGenerationAndVersion(t *testing.T) {
 		change(&c)
 		ids[newEvent(c, EventSucceeded, goldenTime).ID] = true
 	}
-	require.Len(t, ids, 4)
+	ids[newEvent(goldenClaim(), EventFailed, goldenTime).ID] = true
+	require.Len(t, ids, 5)
 }
 
 // The fingerprint is stored with each order: a changed one would call every waiting order a conflict.

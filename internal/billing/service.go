@@ -23,8 +23,10 @@ type ServiceConfig struct {
 	// Verdict says in the failure whether a final refusal may be settled now. One that is withheld leaves the order open: an
 	// outage that refuses everyone must not be announced as the end of their orders (hazard H26).
 	Verdict func(record string, f *failure.Error)
-	Clock   func() time.Time
-	Log     *slog.Logger
+	// Unwritten is told of each try to store an outcome that failed: while none can be stored, no more money may move.
+	Unwritten func(o Order, f *failure.Error)
+	Clock     func() time.Time
+	Log       *slog.Logger
 }
 
 // Service charges orders. It is safe for concurrent use.
@@ -43,8 +45,8 @@ func NewService(store Store, provider Provider, cfg ServiceConfig) (*Service, er
 	if cfg.InFlight < 1 {
 		return nil, errors.New("billing: at least one charge must be allowed at a time")
 	}
-	if cfg.Verdict == nil {
-		return nil, errors.New("billing: somebody must give the verdict on a refusal")
+	if cfg.Verdict == nil || cfg.Unwritten == nil {
+		return nil, errors.New("billing: somebody must give the verdict on a refusal, and hear of outcomes that are not written")
 	}
 	return &Service{store: store, provider: provider, cfg: cfg, limiter: limiter.New(cfg.InFlight, cfg.Clock)}, nil
 }

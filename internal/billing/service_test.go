@@ -38,6 +38,7 @@ type desk struct {
 
 	settled   []Settlement
 	settleErr []error // returned first, one a try
+	unwritten []failure.Reason
 	lost      bool
 	flood     bool // every verdict is withheld
 }
@@ -86,6 +87,8 @@ func (d *desk) verdict(_ string, f *failure.Error) {
 	}
 }
 
+func (d *desk) noteUnwritten(_ Order, f *failure.Error) { d.unwritten = append(d.unwritten, f.Reason) }
+
 func (d *desk) noteDeadline(ctx context.Context) {
 	deadline, _ := ctx.Deadline()
 	d.deadlines = append(d.deadlines, deadline)
@@ -93,7 +96,7 @@ func (d *desk) noteDeadline(ctx context.Context) {
 
 func newTestService(t *testing.T, d *desk) *Service {
 	t.Helper()
-	s, err := NewService(d, d, ServiceConfig{InFlight: 2, Window: testWindow, MaxProcessing: testProcessing, Verdict: d.verdict, Clock: func() time.Time { return testNow }, Log: slog.New(slog.DiscardHandler)})
+	s, err := NewService(d, d, ServiceConfig{InFlight: 2, Window: testWindow, MaxProcessing: testProcessing, Verdict: d.verdict, Unwritten: d.noteUnwritten, Clock: func() time.Time { return testNow }, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return s
 }
@@ -303,12 +306,15 @@ func TestNothingIsAwaitedPastTheLease(t *testing.T) {
 }
 
 func TestOutcomeIsKeptUntilItIsWritten(t *testing.T) {
-	d := &desk{claim: freshClaim(), call: Call{Sent: true}, settleErr: []error{errors.New("database gone"), errors.New("still gone")}}
+	d := &desk{claim: freshClaim(), call: Call{Sent: true}, settleErr: []error{
+		errors.New("database gone"), failure.New(failure.DatabaseSchema, "still gone"), failure.New(failure.DatabaseRefused, "this row"),
+	}}
 	receipt, err := newTestService(t, d).Charge(t.Context(), testOrder())
 	require.NoError(t, err)
 	require.Equal(t, "ch_1", receipt.ProviderChargeID)
 	require.Len(t, d.settled, 1)
 	require.Equal(t, 1, d.sent, "it is not sent again for that")
+	require.Equal(t, []failure.Reason{failure.Unclassified, failure.DatabaseSchema}, d.unwritten, "the line hears of it; a row that is refused is its own affair")
 }
 
 func TestALostClaimPublishesNothing(t *testing.T) { // H17

@@ -23,6 +23,9 @@ func (s *Service) settle(ctx context.Context, c *Claim, st Settlement) error {
 			return lostClaim(c, st, held)
 		}
 		s.cfg.Log.Warn("outcome not written yet, kept and tried again", "order_id", c.Order.ID, "state", st.State, "error", err)
+		if f := failure.Of(err); f.Fault(failure.Hold) != failure.OfMessage {
+			s.cfg.Unwritten(c.Order, f)
+		}
 		select {
 		case <-write.Done():
 			return err

@@ -135,7 +135,7 @@ func TestDeadLetterPublishedTwiceCountsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, killable()...)
 	first, o := w.start(), w.newOrder()
-	w.provider.script(o, refuses(400, ""))
+	w.provider.script(o, refuses(400, "bad"))
 	cut := w.block("intake")
 	w.produce(o)
 	w.awaitOne(w.dlq, o)

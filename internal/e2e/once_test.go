@@ -106,12 +106,14 @@ func TestUnknownIsSticky(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start()
+	stop := w.keepOthersComing() // alone it would hold the line
 	o := w.newOrder()
-	w.provider.script(o, moneyMovesThen(refuses(500, "")), refuses(400, "key_too_old"))
+	w.provider.script(o, moneyMovesThen(refuses(500, "")), refuses(400, "key_too_old"), refuses(400, "key_too_old"), refuses(422, "no"))
 	w.produce(o)
 	letter := w.awaitOne(w.dlq, o)
-	require.Equal(t, []string{"unknown", "provider_bad_request"}, []string{header(letter, "x-error-class"), header(letter, "x-error-reason")})
+	require.Equal(t, []string{"unknown", "provider_bad_answer", "4"}, []string{header(letter, "x-error-class"), header(letter, "x-error-reason"), header(letter, "x-retry-attempt")})
 	require.Equal(t, "unknown", w.row(o).State)
+	stop()
 	w.settled()
 	require.Empty(t, w.resultsOf(o), "an unknown outcome is no failure")
 }

@@ -30,7 +30,7 @@ import (
 
 const (
 	outageLasts  = 10 * time.Minute
-	outageOrders = 300
+	outageOrders = 120
 	floodCount   = 50
 )
 
@@ -80,7 +80,7 @@ func newPlant(t *testing.T, broken func(step string) error) *plant {
 		Policy: failure.Hold, BreakerRun: 5, BreakerPair: 5 * time.Second, FloodCount: floodCount, FloodRatio: 0.5,
 		ProbeMin: 200 * time.Millisecond, ProbeMax: time.Second, Clock: time.Now, Log: log,
 	})
-	service, err := billing.NewService(p, p, billing.ServiceConfig{InFlight: 64, Window: 20 * time.Hour, MaxProcessing: time.Minute, Verdict: p.line.Verdict, Clock: time.Now, Log: log})
+	service, err := billing.NewService(p, p, billing.ServiceConfig{InFlight: 64, Window: 20 * time.Hour, MaxProcessing: time.Minute, Verdict: p.line.Verdict, Unwritten: Unwritten(p.line, time.Now), Clock: time.Now, Log: log})
 	require.NoError(t, err)
 	router := retry.NewRouter(retry.RouterConfig{Ladder: p.ladder, Line: p.line, Publisher: p, Ledger: p, Clock: time.Now, Log: log, Observe: func(string, string) {}})
 	processor := NewProcessor(ProcessorConfig{

@@ -31,8 +31,11 @@ func (d *Database) Trap(ctx context.Context, statement string) error {
 
 // LockRows locks what a query for update names, in a transaction that stays open until it is undone.
 func (d *Database) LockRows(ctx context.Context, query string) (undo func() error, err error) {
-	conn, err := pgx.Connect(ctx, d.URL)
-	if err != nil {
+	var conn *pgx.Conn
+	if err := Await(ctx, 20*time.Second, func() (err error) { // the server may be on its way back
+		conn, err = pgx.Connect(ctx, d.URL)
+		return err
+	}); err != nil {
 		return nil, fmt.Errorf("connect to Postgres: %w", err)
 	}
 	undo = func() error {

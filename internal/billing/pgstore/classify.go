@@ -36,7 +36,7 @@ var (
 	foreign  = verdict{reason: failure.DatabaseDown, again: true, reset: true} // the session is not the one that it was
 	readOnly = verdict{reason: failure.DatabaseReadOnly, reset: true}
 	schema   = verdict{reason: failure.DatabaseSchema}
-	replan   = verdict{reason: failure.DatabaseSchema, again: true} // a changed result type; pgx prepares anew
+	replan   = verdict{reason: failure.DatabaseSchema, again: true, reset: true} // types have changed; new sessions plan anew
 	refused  = verdict{reason: failure.DatabaseRefused}
 	paused   = verdict{reason: failure.OperatorPause}
 	leaving  = verdict{reason: failure.ShuttingDown, doubt: true}
@@ -52,6 +52,7 @@ var byCode = map[string]verdict{
 	"26000": foreign,  // invalid_sql_statement_name: another session than the one that prepared it
 	"40003": broken,   // statement_completion_unknown
 	"40P01": waited,   // deadlock_detected
+	"42804": replan,   // datatype_mismatch: a column was widened, and a trigger's plan in this session is of before
 	"42P05": foreign,  // duplicate_prepared_statement: as 26000
 	"53300": busy,     // too_many_connections
 	"53400": busy,     // configuration_limit_exceeded

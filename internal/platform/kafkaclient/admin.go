@@ -197,7 +197,37 @@ func (a *Admin) offsets(ctx context.Context, topic string, spec kafka.OffsetSpec
 
 // Committed are the committed offsets of a group on a topic; partitions without one are missing, and so are
 // those of a group that was never there.
+//
+// A coordinator that moves, as in any restart of a broker, sends those away for a while who ask: they ask again.
 func (a *Admin) Committed(ctx context.Context, group, topic string, partitions int) (map[int32]int64, error) {
+	for deadline := time.Now().Add(committedPatience); ; {
+		committed, err := a.askCommitted(ctx, group, topic, partitions)
+		if err == nil || !coordinatorMoves(err) || time.Now().After(deadline) {
+			return committed, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(placeAgain):
+		}
+	}
+}
+
+// committedPatience is how long a coordinator may move.
+const committedPatience = 15 * time.Second
+
+func coordinatorMoves(err error) bool {
+	for _, code := range []kafka.ErrorCode{
+		kafka.ErrNotCoordinator, kafka.ErrCoordinatorNotAvailable, kafka.ErrCoordinatorLoadInProgress, kafka.ErrUnstableOffsetCommit,
+	} {
+		if isCode(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *Admin) askCommitted(ctx context.Context, group, topic string, partitions int) (map[int32]int64, error) {
 	ask := kafka.ConsumerGroupTopicPartitions{Group: group}
 	for i := range partitions {
 		ask.Partitions = append(ask.Partitions, kafka.TopicPartition{Topic: &topic, Partition: int32(i)})
@@ -212,7 +242,10 @@ func (a *Admin) Committed(ctx context.Context, group, topic string, partitions i
 	}
 	for _, g := range res.ConsumerGroupsTopicPartitions {
 		for _, tp := range g.Partitions {
-			if tp.Error == nil && tp.Offset >= 0 {
+			if tp.Error != nil { // it is not the same as nothing committed
+				return nil, fmt.Errorf("offset of group %s in %s[%d]: %w", group, topic, tp.Partition, tp.Error)
+			}
+			if tp.Offset >= 0 {
 				committed[tp.Partition] = int64(tp.Offset)
 			}
 		}

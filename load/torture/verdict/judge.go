@@ -30,6 +30,7 @@ type judge struct {
 	main     map[place]Record
 	dead     map[place][]Record
 	tiers    map[place][]Record
+	retries  map[string]Record            // of the retry topics, by their own place
 	results  map[string]map[string]result // by order, by event id
 	requests map[string][]rig.Request
 }
@@ -37,7 +38,7 @@ type judge struct {
 // Of judges the case.
 func Of(c Case) *Verdict {
 	j := &judge{
-		Case: c, main: map[place]Record{}, dead: map[place][]Record{}, tiers: map[place][]Record{},
+		Case: c, main: map[place]Record{}, dead: map[place][]Record{}, tiers: map[place][]Record{}, retries: map[string]Record{},
 		results: map[string]map[string]result{}, requests: map[string][]rig.Request{},
 	}
 	j.v.Records, j.v.Requests = len(c.Main), len(c.Requests)
@@ -46,6 +47,11 @@ func Of(c Case) *Verdict {
 	}
 	for _, r := range c.Requests {
 		j.requests[r.Order] = append(j.requests[r.Order], r)
+	}
+	for _, tier := range append([][]Record{c.Other}, c.Tiers...) {
+		for _, r := range tier {
+			j.retries[placeIn(r.Topic, fmt.Sprint(r.Partition), fmt.Sprint(r.Offset))] = r
+		}
 	}
 	for rank, tier := range c.Tiers {
 		for _, r := range tier {
@@ -114,8 +120,19 @@ func (*judge) attempts(r Record) int {
 	return n
 }
 
-// origin finds the record of the main topic that this one stands for.
+func placeIn(topic, partition, offset string) string { return topic + " " + partition + "/" + offset }
+
+// origin finds the record of the main topic that this one stands for. After the database was set back a retry record may be
+// one that it does not know: what follows stands for that record, and so for what that one stands for.
 func (j *judge) origin(r Record) (place, bool) {
+	if j.SetBack {
+		if before, ok := j.retries[placeIn(r.header("x-original-topic"), r.header("x-original-partition"), r.header("x-original-offset"))]; ok {
+			if !same(before.Key, r.Key) || !same(before.Value, r.Value) {
+				j.wrong(orderOf(r), "%s %d/%d is not byte for byte the retry record that it stands for", r.Topic, r.Partition, r.Offset)
+			}
+			return j.origin(before)
+		}
+	}
 	partition, err1 := strconv.ParseInt(r.header("x-original-partition"), 10, 32)
 	offset, err2 := strconv.ParseInt(r.header("x-original-offset"), 10, 64)
 	at := place{int32(partition), offset}

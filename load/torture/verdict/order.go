@@ -83,7 +83,7 @@ func (j *judge) charged(id string, entries []entry, account Account) {
 		j.v.Duplicates++
 		for _, l := range letters {
 			unknown = true
-			if !j.exhausted(l) && !j.refusedLater(id, l) {
+			if !j.exhausted(l) && !j.refusedLater(id, l) && !j.refusalForgotten(l) {
 				j.wrong(id, "charged, and %s is dead for %s %s after %s failures", e.at, l.header("x-error-class"), l.header("x-error-reason"), l.header("x-retry-attempt"))
 			}
 		}
@@ -93,9 +93,16 @@ func (j *judge) charged(id string, entries []entry, account Account) {
 	}
 	told := j.told(id)
 	succeeded := told["billing.charge.succeeded.v1"]
-	if told["billing.charge.failed.v1"] != 0 || succeeded > 1 && !j.SetBack || succeeded == 0 && !unknown {
+	if told["billing.charge.failed.v1"] != 0 && !j.SetBack || succeeded > 1 && !j.SetBack || succeeded == 0 && !unknown {
 		j.wrong(id, "charged once, and the results tell %v", told)
 	}
+}
+
+// refusalForgotten reports whether a database that was set back can have forgotten that the order was refused: its record is
+// read again, and it is charged.
+func (j *judge) refusalForgotten(l Record) bool {
+	class := l.header("x-error-class")
+	return j.SetBack && (class == "rejected" || class == "declined")
 }
 
 func amountOf(e entry) string {

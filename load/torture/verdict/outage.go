@@ -89,8 +89,8 @@ func (j *judge) refused(id, class string) (refused, flooded bool) {
 			continue
 		}
 		met := func(o Outage) bool { return o.during(r.At) }
-		if slices.ContainsFunc(j.Outages, func(o Outage) bool { return o.Page && met(o) }) {
-			continue // a page is no word of the provider
+		if slices.ContainsFunc(j.Outages, func(o Outage) bool { return o.Page && !o.Partly && met(o) }) {
+			continue // a page is no word of the provider; where only some requests get one, this may be another
 		}
 		refused = true
 		flooded = flooded && slices.ContainsFunc(j.Outages, func(o Outage) bool { return o.Refuses && met(o) })

@@ -178,7 +178,13 @@ func TestWhatIsForgiven(t *testing.T) {
 	w.tell(w.good, "billing.charge.succeeded.v1")
 	w.tell(w.declined, "billing.charge.failed.v1")
 	w.Dead[0].Headers[4].Value = "key_reused"
+	again := follow(w.Tiers[0][0], "tier-2", 2, noon.Add(5*time.Second), Header{"x-not-before", "0"}, Header{"x-original-topic", "tier"})
+	w.Tiers[0][0].Offset = 77 // a retry record that the database does not know is handled as one of its own
+	again.Headers[1].Value = "77"
+	w.Tiers[1] = append(w.Tiers[1], again)
 	require.Empty(t, Of(w.Case).Problems)
+	w.SetBack = false
+	require.NotEmpty(t, Of(w.Case).Problems)
 }
 
 // A request that waited in a connection while its sender gave up comes after the retry record, and was not made early.
