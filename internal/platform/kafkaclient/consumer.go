@@ -187,8 +187,11 @@ func (c *Consumer) take(km *kafka.Message) error {
 	if m.Offset < p.next {
 		return fmt.Errorf("offsets of %s[%d] run backwards, from %d to %d: the topic was created again or has lost records", m.Topic, m.Partition, p.next, m.Offset)
 	}
+	if p.next == 0 && m.Offset < int64(p.from) {
+		c.cutBelow(p, m.Offset)
+	}
 	m.Received = time.Now()
-	it, first := p.enqueue(m, c.seed)
+	it, first := p.enqueue(m, epochOf(km.TopicPartition), c.seed)
 	if c.cfg.Due != nil {
 		it.due, it.odd = c.cfg.Due(m)
 		p.noteOdd(it, 1)

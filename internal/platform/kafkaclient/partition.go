@@ -32,6 +32,7 @@ type partition struct {
 	after      []*item      // records behind the suspects, which could run but for them
 	running    int          // in a handler now
 	next       int64        // offset after the last received one
+	epoch      int32        // leader epoch of the record before next, or before from while there is no next
 	end        int64        // the client has read up to here, past what is no record
 	stored     int64        // up to here everything was given to Progress and stored, or is about to be
 	paused     string       // the reason; empty: not paused
@@ -58,7 +59,7 @@ type item struct {
 const lonelyLane = 0
 
 func newPartition(id int32) *partition {
-	p := &partition{id: id, from: kafka.OffsetInvalid, began: -1, stalled: -1, lanes: map[uint64]*item{}, parked: map[*item]*time.Timer{}}
+	p := &partition{id: id, from: kafka.OffsetInvalid, epoch: noEpoch, began: -1, stalled: -1, lanes: map[uint64]*item{}, parked: map[*item]*time.Timer{}}
 	p.stop, p.quit = context.WithCancel(context.Background())
 	p.work, p.cut = context.WithCancel(context.Background())
 	return p
@@ -66,12 +67,12 @@ func newPartition(id int32) *partition {
 
 // enqueue notes the record and reports whether it may start: only the first of its key may. Records without a key have
 // nobody to wait for. Suspects wait for each other, and what comes after them waits until they are through.
-func (p *partition) enqueue(m Message, seed maphash.Seed) (it *item, first bool) {
-	it = &item{p: p, msg: m, bytes: m.size(), seq: p.tracker.received(m.Offset)}
+func (p *partition) enqueue(m Message, epoch int32, seed maphash.Seed) (it *item, first bool) {
+	it = &item{p: p, msg: m, bytes: m.size(), seq: p.tracker.received(m.Offset, epoch)}
 	it.msg.Again = m.Offset < p.again
 	p.unfinished++
 	p.bytes += it.bytes
-	p.next = m.Offset + 1
+	p.next, p.epoch = m.Offset+1, epoch
 	busy := false
 	switch {
 	case m.Offset < p.careful:

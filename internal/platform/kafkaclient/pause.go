@@ -114,13 +114,17 @@ func (c *Consumer) wake(p *partition) {
 	}
 }
 
-// seek goes to the first record that was not received.
+// seek goes to the first record that was not received. Where that is the first of all, the client begins there as it was
+// assigned: it may answer a seek to a logical offset late, and go back there when it has read on.
 func (c *Consumer) seek(p *partition) error {
 	at := p.from
 	if p.next > 0 {
 		at = kafka.Offset(p.next)
 	}
-	tps, err := c.client.SeekPartitions([]kafka.TopicPartition{c.tp(p.id, at)})
+	if at < 0 {
+		return nil
+	}
+	tps, err := c.client.SeekPartitions([]kafka.TopicPartition{c.tpAfter(p.id, at, p.epoch)})
 	if err != nil {
 		return err
 	}

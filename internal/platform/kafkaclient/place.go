@@ -20,32 +20,42 @@ const unplaced = "unplaced"
 // record all would be handled again, from the latest orders would be lost.
 func (c *Consumer) assign(ctx context.Context, tps []kafka.TopicPartition) error {
 	ps := c.assigned(tps)
-	at := make([]kafka.TopicPartition, len(ps))
 	failed := c.place(ctx, ps, assignPatience)
-	for i, p := range ps {
-		if at[i] = c.tp(p.id, p.from); failed != nil {
-			at[i].Offset = kafka.OffsetBeginning // anything but the client's own question: nothing is taken from there
-		}
-	}
-	if failed == nil {
-		if err := c.client.IncrementalAssign(at); err != nil {
-			return err
-		}
-		return c.client.Resume(at) // a pause outlives a revocation in the client
-	}
-	if ctx.Err() == nil { // else nobody will wait
+	if failed != nil && ctx.Err() == nil { // else nobody will wait
 		c.cfg.Log.Warn("committed offsets not read yet, the partitions wait for them", "topic", c.cfg.Topic, "error", failed)
 	}
-	c.mu.Lock()
-	for _, p := range ps {
-		p.paused = unplaced
+	at, waiting, ready := c.begins(ps, failed == nil)
+	if failed != nil {
+		signal(c.placing)
 	}
-	c.mu.Unlock()
-	signal(c.placing)
 	if err := c.client.IncrementalAssign(at); err != nil {
 		return err
 	}
-	return c.client.Pause(at)
+	if err := c.client.Pause(waiting); err != nil {
+		return err
+	}
+	return c.client.Resume(ready) // a pause outlives a revocation in the client
+}
+
+// begins tells where the client is to begin partitions, and which of them wait: those whose place nobody knows, and those
+// with an epoch, which settle seeks to. The client compares epochs at a seek, not at an assignment. A seek to a logical
+// offset is no way to begin: the client may go back to it later.
+func (c *Consumer) begins(ps []*partition, placed bool) (at, waiting, ready []kafka.TopicPartition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range ps {
+		tp := c.tp(p.id, p.from)
+		if !placed {
+			tp.Offset = kafka.OffsetBeginning // anything but the client's own question: nothing is taken from there
+		}
+		if at = append(at, tp); placed && p.epoch == noEpoch {
+			ready = append(ready, tp)
+			continue
+		}
+		p.paused = unplaced
+		waiting = append(waiting, tp)
+	}
+	return at, waiting, ready
 }
 
 // How long one assignment holds the poll loop up at most, here and in inspect, is far below ParseExtra's least
@@ -91,7 +101,7 @@ func (c *Consumer) place(ctx context.Context, ps []*partition, patience time.Dur
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, p := range ps {
-		p.from, p.again = committed[i].Offset, again[p.id]
+		p.from, p.epoch, p.again = committed[i].Offset, epochOf(committed[i]), again[p.id]
 		if o, known := outsets[p.id]; known {
 			p.began, p.careful = o.began, o.careful
 		}
@@ -142,7 +152,7 @@ func (c *Consumer) setBack(ctx context.Context, at []kafka.TopicPartition) (agai
 		// Behind the committed offset as many may have been under way, and are forgotten, too (torture, seed 50022).
 		again[tp.Partition] = int64(tp.Offset) + int64(c.cfg.Window)
 		if at[i].Offset = kafka.Offset(next); !known {
-			at[i].Offset = kafka.OffsetBeginning
+			at[i].Offset, at[i].LeaderEpoch = kafka.OffsetBeginning, nil
 		}
 		c.cfg.Log.Error("the database knows of fewer records than the group has committed, as one does that was restored: reading begins where it ends",
 			"topic", c.cfg.Topic, "partition", tp.Partition, "from", next, "committed", int64(tp.Offset))

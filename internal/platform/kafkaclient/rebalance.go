@@ -169,7 +169,7 @@ func (c *Consumer) collect() {
 	for _, p := range c.parts {
 		more, ok := p.tracker.advance()
 		if tail := p.tail(); tail > 0 {
-			more.Next, ok = tail, true
+			more.Next, more.epoch, ok = tail, p.epoch, true // what follows the record is no record
 		}
 		if !ok {
 			continue
@@ -188,7 +188,7 @@ func (c *Consumer) storeOffsets() {
 	var tps []kafka.TopicPartition
 	for p, r := range c.ranges {
 		if !p.gone {
-			tps = append(tps, c.tp(p.id, kafka.Offset(r.Next)))
+			tps = append(tps, c.tpAfter(p.id, kafka.Offset(r.Next), r.epoch))
 		}
 	}
 	clear(c.ranges)

@@ -10,12 +10,13 @@ type tracker struct {
 
 type entry struct {
 	offset int64
+	epoch  int32 // of the leader that wrote the record
 	done   bool
 }
 
 // received notes an offset, greater than all before it, and returns its sequence number.
-func (t *tracker) received(offset int64) uint64 {
-	t.entries = append(t.entries, entry{offset: offset})
+func (t *tracker) received(offset int64, epoch int32) uint64 {
+	t.entries = append(t.entries, entry{offset: offset, epoch: epoch})
 	return t.base + uint64(len(t.entries)) - 1
 }
 
@@ -27,7 +28,7 @@ func (t *tracker) advance() (p Progress, ok bool) {
 	for t.popped < len(t.entries) && t.entries[t.popped].done {
 		e := t.entries[t.popped]
 		p.count(e.offset)
-		p.Next = e.offset + 1
+		p.Next, p.epoch = e.offset+1, e.epoch
 		t.popped++
 		ok = true
 	}
@@ -50,6 +51,8 @@ type Progress struct {
 	Partition int32
 	Next      int64 // offset after the last record of the range, or after what follows it and is no record
 	Runs      []Run // of its records, ascending; none when the range has no record
+
+	epoch int32 // of the leader that wrote the last record before Next
 }
 
 // Run is a range of offsets that each had a record.

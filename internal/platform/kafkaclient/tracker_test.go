@@ -49,7 +49,7 @@ func checkTracker(t *testing.T, seed uint64) {
 	for range 1000 {
 		if len(open) == 0 || r.IntN(2) == 0 {
 			offset += 1 + r.Int64N(3)
-			seq := tr.received(offset)
+			seq := tr.received(offset, int32(offset/100))
 			model.offsets = append(model.offsets, offset)
 			open, bySeq[seq] = append(open, seq), offset
 		} else {
@@ -67,7 +67,7 @@ func checkTracker(t *testing.T, seed uint64) {
 		if !ok {
 			continue
 		}
-		require.Equal(t, []int64{next, records}, []int64{got.Next, got.Records()})
+		require.Equal(t, []int64{next, records, (next - 1) / 100}, []int64{got.Next, got.Records(), int64(got.epoch)})
 		cut := max(0, next-r.Int64N(20))
 		for _, run := range got.Since(cut).Runs {
 			require.GreaterOrEqual(t, run.From, cut)
@@ -81,7 +81,7 @@ func checkTracker(t *testing.T, seed uint64) {
 func TestTrackerForgetsWhatIsDone(t *testing.T) {
 	var tr tracker
 	for i := range int64(100_000) {
-		tr.done(tr.received(i))
+		tr.done(tr.received(i, 0))
 		tr.advance()
 	}
 	require.Less(t, cap(tr.entries), 1000)
