@@ -311,7 +311,7 @@ func TestOddDueTimesKeepNobodyWaiting(t *testing.T) {
 	testkit.Receive(t, plainDone, "the others")
 	require.Zero(t, odd.Load())
 	require.Less(t, time.Since(began), wait)
-	require.Empty(t, c.State()[0].Paused)
+	eventually(t, func() bool { return c.State()[0].Paused == "" }) // the others, being as many as the window has places, may have paused it
 	eventually(t, func() bool { return odd.Load() == 3*window })
 	require.NoError(t, stop())
 	require.Equal(t, int64(4*window), f.committed(t))
