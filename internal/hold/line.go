@@ -47,6 +47,7 @@ type Line struct {
 	breakers    map[failure.Reason]*breaker // by what they hold the line for
 	unpublished unpublished
 	suspects    suspects
+	partial     partial
 	flood       flood
 	flooded     bool // as it was last told
 
@@ -123,6 +124,9 @@ func (l *Line) learn(a Attempt, charged bool, now time.Time) {
 	if a.Answered && a.Began.After(l.suspects.answered) {
 		l.suspects.answered = a.Began
 	}
+	if a.Answered {
+		l.partial.note(a.Order, false, now)
+	}
 	switch l.reason.Cure() {
 	case failure.ByAnswer:
 		if a.Answered && !a.Began.Before(l.since) {
@@ -175,7 +179,16 @@ func (l *Line) judge(a Attempt, f *failure.Error, now time.Time) failure.Fault {
 	if fault == failure.OfSuspect {
 		fault = l.suspects.judge(a.Order, f.Reason, now)
 	}
-	if f.Uncounted && fault == failure.OfDependency {
+	if fault != failure.OfDependency {
+		return fault
+	}
+	if outage.Cure() == failure.ByAnswer {
+		l.partial.note(a.Order, true, now)
+		if l.partial.failing(a.Order, now) {
+			f.Uncounted, f.RetryAfter = true, max(f.RetryAfter, partialWait)
+		}
+	}
+	if f.Uncounted {
 		return failure.OfMoment
 	}
 	return fault
