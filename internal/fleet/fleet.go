@@ -28,6 +28,7 @@ type Line interface {
 	Died(n int)
 	Inherit(r failure.Reason)
 	Accept(r failure.Reason, n int)
+	Unaccept() map[failure.Reason]int
 }
 
 // Config of an instance.

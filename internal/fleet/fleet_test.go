@@ -40,6 +40,7 @@ type actor struct {
 	in       context.Context // ends when it leaves the groups
 	withheld map[failure.Reason]int
 	accepted map[failure.Reason]int
+	unused   map[failure.Reason]int // of what was accepted
 	died     int
 }
 
@@ -56,6 +57,15 @@ func (a *actor) Died(n int) { a.died = n }
 func (a *actor) Inherit(r failure.Reason) { a.hold(r) }
 
 func (a *actor) Accept(r failure.Reason, n int) { a.accepted[r] += n }
+
+func (a *actor) Unaccept() map[failure.Reason]int {
+	unused := a.unused
+	a.unused = nil
+	for r, n := range unused {
+		a.accepted[r] -= n
+	}
+	return unused
+}
 
 func (a *actor) Held() (failure.Reason, time.Time) {
 	if !a.paused.IsZero() {

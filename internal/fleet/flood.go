@@ -90,6 +90,15 @@ func (i *Instance) tellFlood(ctx context.Context, waiting map[failure.Reason]int
 		return fmt.Errorf("tell of the flood of dead letters: %w", err)
 	}
 	i.flooded = true
+	for r, n := range i.line.Unaccept() {
+		if err := giveBack(ctx, i.pool, r, n); err != nil {
+			i.line.Accept(r, n)
+			return err
+		}
+	}
+	if held, _ := i.line.Held(); held != "" && held != failure.DeadLetterFlood {
+		return nil // nothing is handled here now, so that another instance may have those messages
+	}
 	for r, n := range waiting {
 		taken, err := takeAccepted(ctx, i.pool, r, n)
 		if err != nil {
@@ -99,6 +108,15 @@ func (i *Instance) tellFlood(ctx context.Context, waiting map[failure.Reason]int
 			i.cfg.Log.Warn("dead letters let go by a person", "reason", r, "count", taken)
 			i.line.Accept(r, taken)
 		}
+	}
+	return nil
+}
+
+// giveBack returns what this instance took and does not need: the partition went to another instance meanwhile.
+func giveBack(ctx context.Context, pool *pgxpool.Pool, r failure.Reason, n int) error {
+	_, err := pool.Exec(ctx, `UPDATE accepted_dead_letters SET remaining = remaining + $2 WHERE reason_code = $1`, r, n)
+	if err != nil {
+		return fmt.Errorf("give accepted dead letters back: %w", err)
 	}
 	return nil
 }

@@ -90,6 +90,33 @@ func TestAccept(t *testing.T) {
 	require.Equal(t, "anna consumption.accept looked at them", entries[0].Actor.Name+" "+entries[0].Action+" "+entries[0].Reason)
 }
 
+// Messages that wait at an instance move with their partition. What was let go for them moves too: a frozen instance that had
+// them for a second must not keep it (torture, seed 1796099181542).
+func TestWhatIsNotUsedIsGivenBack(t *testing.T) {
+	s := newScene(t)
+	one, two := s.start(), s.start()
+	one.withheld = map[failure.Reason]int{failure.NotJSON: 30}
+	one.look()
+	_, err := NewSwitch(s.db.Pool).Accept(t.Context(), Acceptance{
+		Code: failure.NotJSON, Count: 30, By: audit.Actor{Name: "anna", Role: "operator"}, Reason: "looked at them", RequestID: "r-1",
+	})
+	require.NoError(t, err)
+
+	one.hold(failure.ProviderDown)
+	one.look()
+	require.Zero(t, one.accepted[failure.NotJSON], "it can handle nothing now")
+	one.hold("")
+	one.look()
+	require.Equal(t, 30, one.accepted[failure.NotJSON])
+
+	one.withheld, one.unused = map[failure.Reason]int{}, map[failure.Reason]int{failure.NotJSON: 30}
+	two.withheld = map[failure.Reason]int{failure.NotJSON: 30}
+	one.look()
+	two.look()
+	require.Zero(t, one.accepted[failure.NotJSON])
+	require.Equal(t, 30, two.accepted[failure.NotJSON])
+}
+
 func TestTheDeadOfTheLastMinuteAreInherited(t *testing.T) {
 	s := newScene(t)
 	require.Zero(t, s.start().died)

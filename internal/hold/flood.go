@@ -49,6 +49,7 @@ const (
 	floodLasts  = time.Minute // after there were last too many
 	probeEvery  = 500 * time.Millisecond
 	waitingTTL  = 30 * time.Second
+	asksWithin  = 5 * time.Second // a message that waits asks once a second; an attempt may take longer
 )
 
 // tick moves the flood's own time on.
@@ -109,11 +110,14 @@ func (f *flood) note(bad bool) {
 // mayTry reports whether a message may be handled: any one, unless its verdict waits.
 func (f *flood) mayTry(record string) bool {
 	v, waits := f.waiting[record]
-	if !waits || !f.on() || f.accepted[v.reason] > 0 || !f.cured.Before(v.at) && !f.cured.IsZero() {
+	if !waits {
 		return true
 	}
 	v.seen = f.now
 	f.waiting[record] = v
+	if !f.on() || f.accepted[v.reason] > 0 || !f.cured.Before(v.at) && !f.cured.IsZero() {
+		return true
+	}
 	if f.now.Sub(f.probed) < probeEvery {
 		return false
 	}
@@ -139,13 +143,31 @@ func (f *flood) begin() {
 	}
 }
 
-// reasons counts the verdicts that wait.
+// reasons counts the verdicts that wait here. A message that asks no more waits at the instance that has its partition now.
 func (f *flood) reasons() map[failure.Reason]int {
 	n := map[failure.Reason]int{}
 	for _, v := range f.waiting {
-		n[v.reason]++
+		if f.now.Sub(v.seen) <= asksWithin {
+			n[v.reason]++
+		}
 	}
 	return n
+}
+
+// unused takes back what a person has let go and no message needs here: those were charged, went with their partition, or
+// cannot be handled while the line is held.
+func (f *flood) unused() map[failure.Reason]int {
+	waiting, unused := f.reasons(), map[failure.Reason]int{}
+	if f.stopped {
+		clear(waiting)
+	}
+	for r, n := range f.accepted {
+		if more := n - waiting[r]; more > 0 {
+			unused[r] = more
+			f.accepted[r] -= more
+		}
+	}
+	return unused
 }
 
 func (f *flood) forgetGone() {

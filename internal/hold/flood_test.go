@@ -192,6 +192,35 @@ func TestWhatIsNoFlood(t *testing.T) {
 	})
 }
 
+// What a person let go is given back when its messages went with their partition, or cannot be handled (torture, seed
+// 1796099181542).
+func TestUnaccept(t *testing.T) {
+	l, now := floodLine(failure.Hold)
+	for i := range 30 {
+		dies(l, fmt.Sprint(i), failure.NotJSON)
+	}
+	l.Accept(failure.NotJSON, 21)
+	require.Empty(t, l.Unaccept(), "all of them wait")
+	require.True(t, dies(l, "10", failure.NotJSON))
+	charge(l, "11")
+	require.Equal(t, map[failure.Reason]int{failure.NotJSON: 1}, l.Unaccept())
+
+	for range 10 {
+		*now = now.Add(time.Second)
+		for i := 12; i < 17; i++ {
+			l.MayTry(fmt.Sprint(i))
+		}
+	}
+	_, waiting := l.Flood()
+	require.Equal(t, 5, waiting[failure.NotJSON])
+	require.Equal(t, map[failure.Reason]int{failure.NotJSON: 14}, l.Unaccept(), "the others went with their partition")
+
+	l.Pause(true)
+	require.Equal(t, map[failure.Reason]int{failure.NotJSON: 5}, l.Unaccept(), "no message can be handled")
+	l.Pause(false)
+	require.False(t, dies(l, "12", failure.NotJSON))
+}
+
 // Messages that went with their partition are not counted for ever.
 func TestWhoAsksNoMoreIsForgotten(t *testing.T) {
 	l, now := floodLine(failure.Hold)

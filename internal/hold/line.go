@@ -307,6 +307,8 @@ func (l *Line) Answered() time.Time {
 func (l *Line) Flood() (on bool, withheld map[failure.Reason]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.flood.tick(l.cfg.Clock())
+	l.flood.forgetGone()
 	l.tellFlood()
 	return l.flooded, l.flood.reasons()
 }
@@ -349,6 +351,14 @@ func (l *Line) Accept(r failure.Reason, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flood.accepted[r] += n
+}
+
+// Unaccept takes back, by reason, what was accepted and no message needs here: another instance may need it.
+func (l *Line) Unaccept() map[failure.Reason]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flood.tick(l.cfg.Clock())
+	return l.flood.unused()
 }
 
 // stopFloodTime stops the flood's time, or lets it go on, as the line is held or runs.
