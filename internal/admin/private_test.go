@@ -42,16 +42,26 @@ func TestThePrivateAddress(t *testing.T) {
 func TestHeadWorksWhereGetDoes(t *testing.T) {
 	w := newWorld(t).serve()
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/admin/openapi.json", "/admin/dlq", w.messages(), "/admin/audit", "/admin/nothing", w.replayPath()} {
-		gotStatus, gotType := w.head(t, http.MethodGet, path)
-		status, contentType := w.head(t, http.MethodHead, path)
-		require.Equal(t, gotStatus, status, path)
-		require.Equal(t, gotType, contentType, path)
+		got, head := w.head(t, http.MethodGet, path), w.head(t, http.MethodHead, path)
+		require.Equal(t, got.StatusCode, head.StatusCode, path)
+		require.Equal(t, got.Header.Get("Content-Type"), head.Header.Get("Content-Type"), path)
 	}
 	require.Equal(t, http.StatusUnauthorized, w.statusOf("wrong-token-0123456789", http.MethodHead, "/admin/dlq"), "behind the same door")
 }
 
+// What an address allows is what it answers.
+func TestAllowNamesHeadWhereGetIs(t *testing.T) {
+	w := newWorld(t).serve()
+	for _, method := range []string{http.MethodPut, http.MethodOptions} {
+		for path, want := range map[string]string{"/healthz": "OPTIONS, GET, HEAD", "/admin/dlq": "OPTIONS, GET, HEAD", w.replayPath(): "OPTIONS, POST"} {
+			require.Equal(t, want, w.head(t, method, path).Header.Get("Allow"), "%s %s", method, path)
+		}
+	}
+	require.Empty(t, w.head(t, http.MethodGet, "/admin/dlq").Header.Get("Allow"))
+}
+
 // head asks and keeps what stands before the body.
-func (w *world) head(t *testing.T, method, path string) (status int, contentType string) {
+func (w *world) head(t *testing.T, method, path string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, w.url+path, http.NoBody)
 	require.NoError(t, err)
@@ -59,5 +69,5 @@ func (w *world) head(t *testing.T, method, path string) (status int, contentType
 	res, err := httpClient.Do(req)
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
-	return res.StatusCode, res.Header.Get("Content-Type")
+	return res
 }
