@@ -302,8 +302,10 @@ func outageOf(r failure.Reason) func(step string) error {
 }
 
 // own tells the reasons that are the message's own, so that it dies of them; what a flood lets through before it is noticed
-// is bounded.
-func own(r failure.Reason) bool { return failure.Hold.Fault(r) == failure.OfMessage }
+// is bounded. A refusal is the message's own also when it proves nothing about an earlier request.
+func own(r failure.Reason) bool {
+	return failure.Hold.Fault(r) == failure.OfMessage || r == failure.RefusedAfterUnknown
+}
 
 // Everyone gets this for ten minutes, then it is cured (hazard H21): how many orders died? docs/reasons.md has the answers.
 func TestAnOutageOfAnyReasonCostsNoOrder(t *testing.T) {
