@@ -20,7 +20,7 @@ type Config struct {
 	Policy       failure.Policy
 	BreakerRun   int           // failures of distinct orders in a row that open the breaker
 	BreakerPair  time.Duration // or two failures this far apart, with no success between
-	FloodCount   int           // dead letters in a minute that hold the line; 0: off, and off under the document's policy
+	FloodCount   int           // dead letters in a minute, of all instances, that hold the line; 0: off, and off under the document's policy
 	FloodRatio   float64       // if they are at least this share of all messages
 	ProbeMin     time.Duration // first wait before a probe
 	ProbeMax     time.Duration // longest wait
@@ -329,9 +329,17 @@ func (l *Line) Died(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flood.tick(l.cfg.Clock())
-	for range min(n, l.flood.count-1) {
+	for range min(n, l.flood.share()-1) {
 		l.flood.note(true)
 	}
+}
+
+// Among tells how many instances, this one included, share the limit of the flood.
+func (l *Line) Among(instances int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flood.tick(l.cfg.Clock())
+	l.flood.among(instances)
 }
 
 // Inherit starts the line held for a fault that lasted when the process before this one ended, or that holds the others. With
