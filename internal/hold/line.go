@@ -172,21 +172,25 @@ func (l *Line) judge(a Attempt, f *failure.Error, now time.Time) failure.Fault {
 		return fault
 	}
 	outage := f.Reason.Outage()
+	ofProvider := outage.Cure() == failure.ByAnswer
+	if ofProvider && fault == failure.OfDependency { // also while the line is held: what probes meet then tells as much
+		l.partial.note(a.Order, true, now)
+	}
 	if l.breakers[outage].failed(a.Order, a.Began, now) || l.reason == outage || l.reason.Cure() == failure.ByAnswer {
 		f.Reason = outage
 		return failure.OfSystem
 	}
 	if fault == failure.OfSuspect {
-		fault = l.suspects.judge(a.Order, f.Reason, now)
+		if fault = l.suspects.judge(a.Order, f.Reason, now); ofProvider && fault == failure.OfDependency {
+			l.partial.note(a.Order, true, now)
+		}
 	}
 	if fault != failure.OfDependency {
 		return fault
 	}
-	if outage.Cure() == failure.ByAnswer {
-		l.partial.note(a.Order, true, now)
-		if l.partial.failing(a.Order, now) {
-			f.Uncounted, f.RetryAfter = true, max(f.RetryAfter, partialWait)
-		}
+	if ofProvider && l.partial.failing(a.Order, now) {
+		f.Uncounted, f.RetryAfter = true, max(f.RetryAfter, partialWait)
+		l.tellPartial(f, now)
 	}
 	if f.Uncounted {
 		return failure.OfMoment
