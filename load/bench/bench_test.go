@@ -69,6 +69,11 @@ func TestReport(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(written), `"charges_per_second": 900`)
 
+	r.Limits = []limits{{Provider: "takes 200/s", Orders: 400, PerSecond: 190, Of: 200, Refused: 0.045}}
+	require.NoError(t, r.write(&table, file))
+	require.Regexp(t, `takes 200/s +400 +190 +95 % +4\.5 % +0 +0`, table.String())
+	r.Limits[0].Twice = 1
+	require.ErrorContains(t, r.verdict(), "1 charged twice")
 	r.Throughput[2].Missing = 1
 	require.ErrorContains(t, r.verdict(), "1 orders missing")
 }

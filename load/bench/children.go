@@ -33,6 +33,8 @@ func runLedger(ctx context.Context, args []string) error {
 	addr := fs.String("listen", "127.0.0.1:0", "address")
 	fs.DurationVar(&cfg.Latency, "latency", 0, "of each charge")
 	fs.IntVar(&cfg.FailEvery, "fail-every", 0, "each n-th order's first request fails")
+	fs.Float64Var(&cfg.Refuse, "refuse", 0, "share of the requests that is answered 429")
+	fs.Float64Var(&cfg.Takes, "takes", 0, "charges a second; what is more is answered 429")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type options struct {
 
 var (
 	allPrograms = []string{"loop", "floor", "service"}
-	allParts    = []string{"throughput", "latency", "lateness", "idle", "memory"}
+	allParts    = []string{"throughput", "latency", "lateness", "limits", "idle", "memory"}
 )
 
 func main() {
@@ -54,7 +54,7 @@ func parse(args []string) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	only := fs.String("only", strings.Join(allPrograms, ","), "programs to measure")
-	parts := fs.String("parts", "throughput,latency,lateness,idle", "what to measure: of "+strings.Join(allParts, ","))
+	parts := fs.String("parts", "throughput,latency,lateness,limits,idle", "what to measure: of "+strings.Join(allParts, ","))
 	latencies := fs.String("latency", "0,20ms,100ms", "of the provider, for throughput")
 	inFlight := fs.String("inflight", "256,2048", "charges in flight, for throughput")
 	full := fs.Bool("full", false, "also the memory with a backlog of 1,000,000 orders")
@@ -110,7 +110,7 @@ func run(ctx context.Context, o options) (err error) {
 		measure func(context.Context, *lab, options, *report) error
 	}{
 		{"throughput", measureThroughput}, {"latency", measureLatency}, {"lateness", measureLateness},
-		{"idle", measureIdle}, {"memory", measureMemory},
+		{"limits", measureLimits}, {"idle", measureIdle}, {"memory", measureMemory},
 	} {
 		if slices.Contains(o.parts, part.name) {
 			if err := part.measure(ctx, l, o, r); err != nil {

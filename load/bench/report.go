@@ -21,6 +21,7 @@ type report struct {
 	Throughput []throughput `json:"throughput,omitempty"`
 	Latency    []spread     `json:"order_to_charge,omitempty"`
 	Lateness   []spread     `json:"retry_lateness,omitempty"`
+	Limits     []limits     `json:"limits,omitempty"`
 	Idle       *idle        `json:"idle,omitempty"`
 	Memory     []memory     `json:"memory,omitempty"`
 }
@@ -39,6 +40,11 @@ func (r *report) verdict() error {
 			return fmt.Errorf("%s, provider %s, %d in flight: %d orders missing, %d charged twice", t.Program, t.Latency, t.InFlight, t.Missing, t.Twice)
 		}
 	}
+	for _, m := range r.Limits {
+		if m.Missing+m.Twice > 0 {
+			return fmt.Errorf("provider %s: %d orders missing, %d charged twice", m.Provider, m.Missing, m.Twice)
+		}
+	}
 	return nil
 }
 
@@ -49,6 +55,7 @@ func (r *report) write(w io.Writer, file string) error {
 	r.writeThroughput(t)
 	writeSpreads(t, fmt.Sprintf("from order to charge, %d a second", latencyRate), r.Latency)
 	writeSpreads(t, fmt.Sprintf("retry lateness, %d a second wait", latenessRate/failEvery), r.Lateness)
+	writeLimits(t, r.Limits)
 	if r.Idle != nil {
 		fmt.Fprintf(t, "\nidle\tready after\tof a core\tresident\t\n\t%s\t%.1f %%\t%s\t\n", millis(r.Idle.Ready), 100*r.Idle.CPU, rig.Megabytes(r.Idle.RSS))
 	}

@@ -88,7 +88,6 @@ func (o options) scenarios() []scenario {
 		all = append(all, scenario{section: "outage", name: f.name + ", restarts meanwhile", play: f.restarted(o.lasts)})
 	}
 	all = append(all,
-		scenario{section: "a few refusals", name: "1 % 429", play: aFewRefusals(o.backlog)},
 		scenario{section: "long outage", name: fmt.Sprintf("provider answers 503 for %s", o.outage), play: longOutage(o.outage, o.backlog)},
 		scenario{section: "take-over", name: "kill -9 of one of two instances", play: takeOver},
 	)

@@ -35,7 +35,7 @@ func TestAnOutageIsMeasured(t *testing.T) {
 func TestOnlyWhatIsThere(t *testing.T) {
 	o, err := parse(nil)
 	require.NoError(t, err)
-	require.Len(t, o.chosen(), len(faults)+len(stops)+5)
+	require.Len(t, o.chosen(), len(faults)+len(stops)+4)
 	o, err = parse([]string{"-only", "take-over,stop: idle"})
 	require.NoError(t, err)
 	require.Len(t, o.chosen(), 2)

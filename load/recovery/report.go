@@ -31,10 +31,6 @@ func atMost(name string, n, most int) figure {
 	return figure{name, asked, fmt.Sprint(n), n > most}
 }
 
-func atLeast(name string, percent, least int) figure {
-	return figure{name, fmt.Sprintf("≥ %d %%", least), fmt.Sprintf("%d %%", percent), percent < least}
-}
-
 func told(name, text string) figure { return figure{name: name, measured: text} }
 
 const maxMemory = 200e6

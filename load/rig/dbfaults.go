@@ -30,6 +30,7 @@ func (d *Database) Trap(ctx context.Context, statement string) error {
 }
 
 // LockRows locks what a query for update names, in a transaction that stays open until it is undone.
+// A database that is read-only by default is no hindrance.
 func (d *Database) LockRows(ctx context.Context, query string) (undo func() error, err error) {
 	var conn *pgx.Conn
 	if err := Await(ctx, 20*time.Second, func() (err error) { // the server may be on its way back
@@ -42,7 +43,7 @@ func (d *Database) LockRows(ctx context.Context, query string) (undo func() erro
 		_ = conn.Close(context.WithoutCancel(ctx)) // the server may have gone, and the locks with it
 		return nil
 	}
-	if _, err := conn.Exec(ctx, "BEGIN; "+query); err != nil {
+	if _, err := conn.Exec(ctx, "BEGIN READ WRITE; "+query); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock rows: %w", err), undo())
 	}
 	return undo, nil

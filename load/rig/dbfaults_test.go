@@ -40,6 +40,12 @@ func TestDatabaseFaults(t *testing.T) {
 	require.NoError(t, release())
 	require.NoError(t, d.Exec(ctx, "SELECT 1 FROM a FOR UPDATE"))
 
+	require.NoError(t, d.ReadOnly(ctx, true))
+	release, err = d.LockRows(ctx, "SELECT 1 FROM a FOR UPDATE")
+	require.NoError(t, err)
+	require.NoError(t, release())
+	require.NoError(t, d.ReadOnly(ctx, false))
+
 	for range 2 { // again, too
 		before := rows()
 		require.NoError(t, d.Snapshot(ctx))

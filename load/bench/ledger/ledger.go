@@ -8,16 +8,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Config says how the provider behaves.
 type Config struct {
 	Latency   time.Duration // of each charge
 	FailEvery int           // each n-th order's first request is answered 503; 0: none
+	Refuse    float64       // share of the requests that is answered 429, at random
+	Takes     float64       // charges a second, at most a tenth of that at once; what is more is answered 429; 0: any number
 }
 
 // Order is what happened to one order.
@@ -38,12 +43,15 @@ type Summary struct {
 	Orders      int // seen
 	Charged     int // orders, once or more
 	Twice       int
+	Requests    int
+	Refused     int       // of the requests, by 429
 	First, Last time.Time // charge
 }
 
 // Ledger is the provider.
 type Ledger struct {
-	cfg Config
+	cfg   Config
+	takes *rate.Limiter
 
 	mu      sync.Mutex
 	orders  map[string]*Order
@@ -51,7 +59,13 @@ type Ledger struct {
 }
 
 // New makes an empty ledger.
-func New(cfg Config) *Ledger { return &Ledger{cfg: cfg, orders: map[string]*Order{}} }
+func New(cfg Config) *Ledger {
+	l := &Ledger{cfg: cfg, takes: rate.NewLimiter(rate.Inf, 0), orders: map[string]*Order{}}
+	if cfg.Takes > 0 {
+		l.takes = rate.NewLimiter(rate.Limit(cfg.Takes), max(1, int(cfg.Takes/10)))
+	}
+	return l
+}
 
 // Handler serves the provider's API and the ledger's own pages, which Client reads.
 func (l *Ledger) Handler() http.Handler {
@@ -95,6 +109,10 @@ func (l *Ledger) charge(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if l.refuses() {
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
 	fail := l.arrived(in)
 	if l.cfg.Latency > 0 {
 		<-time.After(l.cfg.Latency) // also when the client has gone: the provider has taken the request
@@ -111,6 +129,17 @@ func (l *Ledger) charge(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(o.appendJSON(nil))
+}
+
+func (l *Ledger) refuses() bool {
+	refused := rand.Float64() < l.cfg.Refuse || !l.takes.Allow()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.summary.Requests++
+	if refused {
+		l.summary.Refused++
+	}
+	return refused
 }
 
 // arrived notes the request and says whether it is to fail.

@@ -51,3 +51,17 @@ func TestEachNthOrderFailsOnce(t *testing.T) {
 		require.Equal(t, o.Reference == "b", !o.SecondAsked.IsZero())
 	}
 }
+
+func TestRefusals(t *testing.T) {
+	server := httptest.NewServer(New(Config{Refuse: 1}).Handler())
+	defer server.Close()
+	require.Equal(t, 429, send(t, server, "k1", "a"))
+
+	limited := httptest.NewServer(New(Config{Takes: 0.001}).Handler())
+	defer limited.Close()
+	require.Equal(t, 201, send(t, limited, "k1", "a"))
+	require.Equal(t, 429, send(t, limited, "k2", "b"))
+	s, err := Client{limited.URL}.Summary(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 1, 1}, []int{s.Requests, s.Refused, s.Charged})
+}
