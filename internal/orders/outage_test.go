@@ -173,6 +173,8 @@ func (*plant) Moved(context.Context, uuid.UUID) (billing.Moved, error) { return 
 
 func (p *plant) RecordFate(context.Context, retry.Fate) error { return p.fails(atFate) }
 
+func (p *plant) Listed(context.Context, retry.Envelope) (bool, error) { return false, p.fails(atFate) }
+
 func (*plant) Park(context.Context, kafkaclient.Record) (uuid.UUID, error) {
 	return uuid.Nil, errors.New("nothing here is too large")
 }
