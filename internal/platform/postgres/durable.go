@@ -23,7 +23,8 @@ SELECT name || '=' || setting FROM pg_settings
 var remedies = map[string]string{
 	"synchronous_commit":            "a crash of the server would forget charges; take it out of the database URL",
 	"default_transaction_isolation": "the statements are written for \"read committed\"; take it out of the database URL",
-	"session_replication_role":      "triggers that protect charges do not run; ALTER ROLE … RESET session_replication_role, the same for the database, and take it out of the URL",
+	"session_replication_role": "triggers that protect charges do not run; ALTER ROLE … RESET session_replication_role, the same for " +
+		"the database, and take it out of the URL",
 }
 
 // refuseForgetful refuses sessions that may forget a charge or let it be overwritten.
@@ -42,13 +43,14 @@ func refuseForgetful(ctx context.Context, db querier) error {
 // WarnUnsynced tells of settings of the server under which it may lose what it has committed when its machine crashes. They
 // are not refused: some services and file systems keep what they have acknowledged by other means, and run so.
 func WarnUnsynced(ctx context.Context, db querier, log *slog.Logger) error {
-	found, err := readNames(ctx, db, `SELECT name || '=off' FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name`)
+	found, err := readNames(ctx, db, `
+		SELECT name || '=off' FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name`)
 	if err != nil {
 		return fmt.Errorf("read the settings of the database server: %w", err)
 	}
 	if len(found) > 0 {
-		log.Warn("the database server may forget charges when its machine crashes: turn these on, unless its storage keeps by other means what is committed",
-			"settings", strings.Join(found, " "))
+		log.Warn("the database server may forget charges when its machine crashes: turn these on, unless its storage keeps "+
+			"by other means what is committed", "settings", strings.Join(found, " "))
 	}
 	return nil
 }
