@@ -199,7 +199,7 @@ func TestOrdersInProgressDoNotHideTheCure(t *testing.T) {
 					}
 					l.Judge(Attempt{Order: fmt.Sprint(i), Began: l.cfg.Clock()}, failure.New(failure.ProviderInProgress, "test"))
 					leave()
-					time.Sleep(100 * time.Millisecond) // as a message of a held line does
+					<-time.After(100 * time.Millisecond) // as a message of a held line does
 				}
 			}()
 		}
