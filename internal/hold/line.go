@@ -291,6 +291,9 @@ func (l *Line) Held() (failure.Reason, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tellFlood()
+	if l.reason.Cure() == failure.ByPublication && l.unpublished.nobody(l.cfg.Clock()) {
+		l.release() // those that waited went with their partition: nothing is left that could prove the cure
+	}
 	switch {
 	case !l.paused.IsZero():
 		return failure.OperatorPause, l.paused
