@@ -29,6 +29,10 @@ func (b books) Park(ctx context.Context, r kafkaclient.Record) (uuid.UUID, error
 	return b.store.Park(ctx, r.Key, r.Value)
 }
 
+func (b books) Listed(ctx context.Context, e retry.Envelope) (bool, error) {
+	return b.letters.Died(ctx, b.origin(e.OriginTopic, e.OriginPart, e.OriginOffset), e.ReplayID, proof.BodyHash(e.Message.Key, e.Message.Value))
+}
+
 func (b books) SentOn(ctx context.Context, topic string, partition int32, offset int64, order uuid.UUID) (bool, error) {
 	return b.store.SentOn(ctx, b.origin(topic, partition, offset), order)
 }

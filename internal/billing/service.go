@@ -288,10 +288,11 @@ func (s *Service) failed(c *Claim, err error) (Settlement, error) {
 }
 
 // unproven is a refusal of an order whose earlier request may have been charged. It proves nothing about that one, and an
-// order must not end with what an outage that refuses everyone says of it (torture, seed 50033).
+// order must not end with what an outage that refuses everyone says of it (torture, seed 50033). The provider works, though:
+// when nothing else comes, the line must not be held for it (torture, seed 70037).
 func unproven(f *failure.Error) *failure.Error {
-	u := failure.New(failure.ProviderBadAnswer, "%s; an earlier request of the order may have been charged, which this does not tell", f.Detail)
-	u.Refused = f.Refused
+	u := failure.New(failure.RefusedAfterUnknown, "%s; an earlier request of the order may have been charged, which this does not tell", f.Detail)
+	u.Refused, u.Answered = f.Refused, f.Answered
 	return u
 }
 

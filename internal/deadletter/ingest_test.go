@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"example.com/billing/internal/billing"
 	"example.com/billing/internal/deadletter"
 	"example.com/billing/internal/failure"
+	"example.com/billing/internal/proof"
 	"example.com/billing/internal/retry"
 	"example.com/billing/internal/testkit"
 )
@@ -108,6 +110,27 @@ func TestARecordPublishedTwiceCountsOnce(t *testing.T) {
 	require.Equal(t, map[failure.Reason]int64{failure.Provider5xx: 3}, stats.Unresolved)
 	require.Equal(t, map[string]int64{"EUR": 14990}, stats.Amount, "an order is charged once, so it is at risk once")
 	require.Positive(t, stats.Oldest)
+}
+
+// A record that is delivered again is known by its place, the replay it came from, and its body.
+func TestWhatHasDiedIsKnown(t *testing.T) {
+	w := newWorld(t)
+	w.ingest(0)
+	letter, replay := w.dead(uuid.New(), 7), uuid.New()
+	w.kafka.Produce(letter, w.dead(uuid.New(), 8, retry.HeaderReplayID, replay.String()))
+	w.listed(2)
+	var main uuid.UUID
+	require.NoError(t, w.db.Pool.QueryRow(t.Context(), `SELECT origin_topic_id FROM dead_letters LIMIT 1`).Scan(&main))
+	died := func(offset int64, replay uuid.UUID, value []byte) bool {
+		found, err := w.list.Died(t.Context(), billing.Origin{TopicID: main, Partition: 1, Offset: offset}, replay, proof.BodyHash(letter.Key, value))
+		require.NoError(t, err)
+		return found
+	}
+	require.True(t, died(7, uuid.Nil, letter.Value))
+	require.False(t, died(7, replay, letter.Value), "its replay has not")
+	require.False(t, died(7, uuid.Nil, []byte("another body")), "its letter has a forged origin")
+	require.False(t, died(6, uuid.Nil, letter.Value))
+	require.False(t, died(8, uuid.Nil, letter.Value))
 }
 
 // Whoever can write to a topic of ours can make a record die that claims to be another one. It must not hide that one.

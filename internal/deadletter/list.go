@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/billing/internal/billing"
 	"example.com/billing/internal/failure"
 	"example.com/billing/internal/proof"
 )
@@ -105,6 +106,19 @@ func (s *List) Replayed(ctx context.Context, id, mainID uuid.UUID) (*proof.Repla
 		return nil, fmt.Errorf("look for replay %s: %w", id, err)
 	}
 	return r, nil
+}
+
+// Died reports whether the record of the main topic is listed as dead, and not replayed since. Another body with forged
+// headers is another record (hazard H17).
+func (s *List) Died(ctx context.Context, origin billing.Origin, replay uuid.UUID, body []byte) (listed bool, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM dead_letters WHERE origin_topic_id = $1 AND origin_partition = $2 AND origin_offset = $3
+			AND from_replay_id = $4 AND body_hash = $5 AND duplicate_of IS NULL)`,
+		origin.TopicID, origin.Partition, origin.Offset, replay, body).Scan(&listed)
+	if err != nil {
+		return false, fmt.Errorf("look for the dead letter of %s/%d/%d: %w", origin.TopicID, origin.Partition, origin.Offset, err)
+	}
+	return listed, nil
 }
 
 func (s *List) query(ctx context.Context, sql string, args ...any) ([]Letter, error) {

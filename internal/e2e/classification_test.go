@@ -116,7 +116,10 @@ func TestClassification(t *testing.T) {
 						paid = append(paid, o)
 					}
 					if want.way != "held" { // orders that fare well, so that the failures are no outage, and no part of one
-						others := []order{w.newOrder(), w.newOrder(), w.newOrder(), w.newOrder(), w.newOrder()}
+						var others []order
+						for range 12 {
+							others = append(others, w.newOrder())
+						}
 						w.produce(others...)
 						w.awaitCharged(others...)
 						paid = append(paid, others...)

@@ -36,6 +36,7 @@ func TestAFloodOfUnreadableRecords(t *testing.T) {
 	w.await(func() bool { return w.count(`SELECT count(*) FROM dead_letter_flood`) == 1 }, "the flood is kept")
 	died := w.kafka.Count(w.dlq)
 	require.Less(t, died, floodCount)
+	w.await(func() bool { return w.count(`SELECT count(*) FROM dead_letters`) == died }, "those that died are listed")
 
 	i.kill9()
 	i = w.start()
@@ -43,7 +44,8 @@ func TestAFloodOfUnreadableRecords(t *testing.T) {
 	more := w.newOrders(20)
 	w.produce(more...)
 	w.awaitCharged(more...)
-	require.Equal(t, died, w.kafka.Count(w.dlq), "a restart changes nothing")
+	letters := `SELECT count(*) FROM dead_letters WHERE duplicate_of IS NULL`
+	require.Equal(t, died, w.count(letters), "a restart changes nothing")
 
 	env := []string{"BILLING_ADMIN_URL=http://" + i.addr, "BILLING_ADMIN_TOKEN=" + operatorToken}
 	accept := func(code string, count int) command {
@@ -52,11 +54,11 @@ func TestAFloodOfUnreadableRecords(t *testing.T) {
 	c := accept("not_json", 10)
 	require.Zero(t, c.code, c.err)
 	require.Equal(t, "10 messages may die for not_json.\n", c.out)
-	w.await(func() bool { return w.kafka.Count(w.dlq) == died+10 }, "ten have died")
+	w.await(func() bool { return w.count(letters) == died+10 }, "ten have died")
 	require.Equal(t, 1, accept("provider_5xxx", 10).code)
 	require.Equal(t, 2, w.run(env, "consumption", "accept", "--count", "3").code)
 	require.Zero(t, accept("not_json", bad).code)
-	w.await(func() bool { return w.kafka.Count(w.dlq) >= bad }, "all have died")
+	w.await(func() bool { return w.count(letters) == bad }, "all have died")
 	require.EqualValues(t, bad, w.settled().Dead, "those that died before the restart are published again, and count once")
 	w.chargedOnce(append(good, more...)...)
 }
@@ -109,4 +111,56 @@ func TestRestartsBeforeAFloodIsCounted(t *testing.T) {
 		i.kill9()
 	}
 	require.Less(t, w.count(`SELECT count(*) FROM charges WHERE state = 'rejected'`), floodCount)
+}
+
+// Instances that work together share the limit (attack: three let three times as many orders die).
+func TestInstancesShareTheLimitOfAFlood(t *testing.T) {
+	t.Parallel()
+	const limit, instances = 60, 3
+	w := newWorld(t, fmt.Sprint("BILLING_FLOOD_COUNT=", limit))
+	for range instances {
+		w.start().awaitShare()
+	}
+	start := time.Now()
+	w.await(func() bool { return time.Since(start) > 2*time.Second }, "each has counted the others, once a second")
+	w.provider.always(refuses(400, "bad"))
+	orders := w.newOrders(600)
+	w.produce(orders...)
+	w.await(func() bool { requests, _ := w.provider.total(); return requests >= len(orders) }, "all were refused")
+	w.provider.always(moneyMoves)
+	w.await(func() bool {
+		return w.count(`SELECT count(*) FROM charges WHERE state IN ('succeeded', 'rejected')`) == len(orders)
+	}, "all others are charged")
+	refused := w.count(`SELECT count(*) FROM charges WHERE state = 'rejected'`)
+	t.Logf("%d refused", refused)
+	require.Less(t, refused, limit)
+	w.settled()
+}
+
+// After three crashes at one offset records are handled one at a time. Those whose verdict is withheld do not hold up the
+// good ones behind them, also when none of them is charged and nobody lets them go.
+func TestAFloodDoesNotStopTheCarefulPartition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(killable(), fmt.Sprint("BILLING_FLOOD_COUNT=", floodCount))...)
+	w.provider.always(hangs)
+	first := w.newOrder()
+	w.provider.stick(first, hangs)
+	w.produce(first)
+	for n := range 3 {
+		i := w.start()
+		w.await(func() bool { return len(w.provider.requestsOf(first)) > n }, "it is in work again")
+		i.kill9()
+	}
+	for n := range 20 {
+		w.kafka.Produce(&kgo.Record{Topic: w.main, Key: []byte(first.id.String()), Value: fmt.Append(nil, "no order ", n)})
+	}
+	good := w.newOrders(20)
+	w.provider.always(moneyMoves)
+	w.produce(good...)
+	w.provider.stick(first, moneyMoves)
+	i := w.start()
+	i.awaitHeld("dead_letter_flood")
+	w.awaitCharged(append(good, first)...)
+	require.Less(t, w.count(`SELECT count(*) FROM record_fates WHERE fate = 'dead'`), floodCount)
+	w.chargedOnce(good...)
 }

@@ -53,6 +53,7 @@ const (
 	ProviderInProgress  Reason = "provider_in_progress"
 	ProviderRateLimited Reason = "provider_rate_limited"
 	ProviderBadAnswer   Reason = "provider_bad_answer"
+	RefusedAfterUnknown Reason = "refused_after_unknown" // the provider refuses an order that it may have charged before
 	DatabaseBusy        Reason = "database_busy"
 	OrderBusy           Reason = "order_busy"          // another message of the same order holds a live lease
 	LookupInconclusive  Reason = "lookup_inconclusive" // the provider's look-up proves neither a charge nor its absence
@@ -164,6 +165,7 @@ var facts = map[Reason]fact{
 	ProviderInProgress:  {ClassExhausted, OfDependency, OfMessage, MayHaveMoved, ProviderDown},
 	ProviderRateLimited: {ClassExhausted, OfMoment, OfMessage, NotMoved, ProviderRateLimited},
 	ProviderBadAnswer:   {ClassExhausted, OfDependency, OfDependency, MayHaveMoved, ProviderDown},
+	RefusedAfterUnknown: {ClassExhausted, OfDependency, OfDependency, NotMoved, none},
 	DatabaseBusy:        {ClassExhausted, OfDependency, OfDependency, NotMoved, DatabaseDown},
 	OrderBusy:           {ClassExhausted, OfMoment, OfMoment, NotMoved, none},
 	LookupInconclusive:  {ClassExhausted, OfMoment, OfMoment, NotMoved, LookupInconclusive},

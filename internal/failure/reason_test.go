@@ -56,6 +56,7 @@ var table = []row{
 	{ProviderInProgress, "provider_in_progress", "exhausted", OfDependency, OfMessage, MayHaveMoved},
 	{ProviderRateLimited, "provider_rate_limited", "exhausted", OfMoment, OfMessage, NotMoved},
 	{ProviderBadAnswer, "provider_bad_answer", "exhausted", OfDependency, OfDependency, MayHaveMoved},
+	{RefusedAfterUnknown, "refused_after_unknown", "exhausted", OfDependency, OfDependency, NotMoved},
 	{DatabaseBusy, "database_busy", "exhausted", OfDependency, OfDependency, NotMoved},
 	{OrderBusy, "order_busy", "exhausted", OfMoment, OfMoment, NotMoved},
 	{LookupInconclusive, "lookup_inconclusive", "exhausted", OfMoment, OfMoment, NotMoved},
@@ -178,7 +179,7 @@ func constants(t *testing.T, typ string) (values []string) {
 func TestEachReasonThatIsNotTheMessagesCanBeAnOutage(t *testing.T) {
 	for _, r := range table {
 		outage := r.reason.Outage()
-		own := r.hold == OfMessage || r.hold == OfShutdown || r.reason == OrderBusy
+		own := r.hold == OfMessage || r.hold == OfShutdown || r.reason == OrderBusy || r.reason == RefusedAfterUnknown
 		require.Equal(t, own, outage == "", r.text)
 		if outage != "" {
 			require.NotEqual(t, NoCure, outage.Cure(), r.text)

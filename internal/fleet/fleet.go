@@ -26,6 +26,7 @@ type Line interface {
 	Flood() (on bool, withheld map[failure.Reason]int)
 	Flooded()
 	Died(n int)
+	Among(instances int)
 	Inherit(r failure.Reason)
 	Accept(r failure.Reason, n int)
 	Unaccept() map[failure.Reason]int
@@ -138,7 +139,7 @@ const lookTimeout = 5 * time.Second
 func (i *Instance) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	return errors.Join(i.obey(ctx), i.inherit(ctx), i.followFlood(ctx), i.tell(ctx), i.decide(ctx))
+	return errors.Join(i.obey(ctx), i.share(ctx), i.inherit(ctx), i.followFlood(ctx), i.tell(ctx), i.decide(ctx))
 }
 
 func (i *Instance) obey(ctx context.Context) error {

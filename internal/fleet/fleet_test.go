@@ -42,6 +42,7 @@ type actor struct {
 	accepted map[failure.Reason]int
 	unused   map[failure.Reason]int // of what was accepted
 	died     int
+	among    int
 }
 
 func (a *actor) Flood() (bool, map[failure.Reason]int) { return a.withheld != nil, a.withheld }
@@ -53,6 +54,8 @@ func (a *actor) Flooded() {
 }
 
 func (a *actor) Died(n int) { a.died = n }
+
+func (a *actor) Among(n int) { a.among = n }
 
 func (a *actor) Inherit(r failure.Reason) { a.hold(r) }
 

@@ -68,6 +68,16 @@ func diedLately(ctx context.Context, pool *pgxpool.Pool) (n int, err error) {
 	return n, nil
 }
 
+// share tells the line how many instances share the limit of dead letters: each stops at its part of it, so that no verdict
+// has to ask the others first.
+func (i *Instance) share(ctx context.Context) error {
+	others, err := i.peers.others(ctx)
+	if err == nil {
+		i.line.Among(others + 1)
+	}
+	return err
+}
+
 // followFlood keeps the flood in the database, where a restarted instance finds it, and takes what a person has let go.
 func (i *Instance) followFlood(ctx context.Context) error {
 	on, waiting := i.line.Flood()

@@ -127,3 +127,22 @@ func TestTheDeadOfTheLastMinuteAreInherited(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 20, s.start().died)
 }
+
+// Three instances share one limit of dead letters; one that is killed shares it for half a minute more.
+func TestInstancesAreCounted(t *testing.T) {
+	s := newScene(t)
+	one := s.start()
+	require.Equal(t, 1, one.among)
+	two, three := s.start(), s.start()
+	require.Equal(t, 3, three.among, "it knows before it consumes")
+	one.look()
+	two.look()
+	require.Equal(t, []int{3, 3}, []int{one.among, two.among})
+	_, err := s.db.Pool.Exec(t.Context(), `UPDATE instances SET updated_at = now() - interval '31 seconds' WHERE id = $1`, three.peers.own)
+	require.NoError(t, err)
+	one.look()
+	require.Equal(t, 2, one.among)
+	two.takeLeave()
+	one.look()
+	require.Equal(t, 1, one.among)
+}

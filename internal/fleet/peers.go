@@ -50,6 +50,15 @@ func (p peers) anyWell(ctx context.Context, within time.Duration) (well bool, er
 	return well, nil
 }
 
+// others is how many other instances live.
+func (p peers) others(ctx context.Context) (n int, err error) {
+	err = p.pool.QueryRow(ctx, `SELECT count(*) FROM instances WHERE id <> $1 AND updated_at > now() - $2::interval`, p.own, stale).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the other instances: %w", err)
+	}
+	return n, nil
+}
+
 // lasts is how long a hold is believed to last that nobody tells of any more.
 const lasts = 10 * time.Minute
 

@@ -2,6 +2,7 @@ package hold
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"example.com/billing/internal/failure"
@@ -14,14 +15,17 @@ import (
 // A message whose verdict is withheld stays where it is. It is judged anew when another one that waited was charged, when
 // the flood is over, when a person lets its reason go, and one of them every probeEvery.
 type flood struct {
-	count int     // verdicts in a minute that are too many, if
+	count int     // verdicts in a minute that are too many for all instances together, if
 	ratio float64 // they are this share of the messages around them; count 0: off
+
+	instances int       // that share the limit
+	counted   time.Time // when there were last so many
 
 	now     time.Time // the flood's own time
 	ticked  time.Time // when it was last moved on
 	stopped bool      // the line is held or paused: nothing is handled, so that time proves nothing
 
-	recent   []outcome // the last count/ratio messages, a ring
+	recent   []outcome // the last share/ratio messages, a ring
 	next     int       // in it
 	lastOver time.Time // when there were last too many; zero: never
 	waiting  map[string]withheld
@@ -50,7 +54,39 @@ const (
 	probeEvery  = 500 * time.Millisecond
 	waitingTTL  = 30 * time.Second
 	asksWithin  = 5 * time.Second // a message that waits asks once a second; an attempt may take longer
+	// leastShare of the limit is each instance's, however many there are: where one message in ten dies, ten of the last
+	// twenty hardly ever do, and three of the last six would each second.
+	leastShare = 10
 )
+
+// among tells how many instances share the limit. Fewer of them get larger shares only after a minute: what the others let
+// die before they left counts that long.
+func (f *flood) among(instances int) {
+	if instances < f.instances && f.now.Sub(f.counted) < countedFor {
+		return
+	}
+	f.instances, f.counted = instances, f.now
+	f.resize()
+}
+
+// share is how many verdicts in a minute are too many here. All shares less one each, which is what may die, are less than
+// the limit.
+func (f *flood) share() int {
+	instances := max(f.instances, 1)
+	return max((f.count+instances-1)/instances, min(f.count, leastShare))
+}
+
+// size is how many of the latest messages are looked at.
+func (f *flood) size() int { return int(math.Ceil(float64(f.share()) / f.ratio)) }
+
+// resize keeps the latest outcomes that the share looks at, the oldest one first.
+func (f *flood) resize() {
+	if f.count == 0 {
+		return
+	}
+	latest := slices.Concat(f.recent[f.next:], f.recent[:f.next])
+	f.recent, f.next = latest[max(0, len(latest)-f.size()):], 0
+}
 
 // tick moves the flood's own time on.
 func (f *flood) tick(now time.Time) {
@@ -60,7 +96,7 @@ func (f *flood) tick(now time.Time) {
 	f.ticked = now
 }
 
-// verdict reports whether the message may die now. There are too many when count of the last count/ratio messages died
+// verdict reports whether the message may die now. There are too many when share of the last share/ratio messages died
 // within a minute. Not of all messages of a minute: at 2,000 good ones a second an outage that refuses everyone would be
 // noticed after a minute, and 60,000 dead letters.
 func (f *flood) verdict(record string, r failure.Reason) bool {
@@ -72,7 +108,7 @@ func (f *flood) verdict(record string, r failure.Reason) bool {
 		f.note(true)
 	}
 	delete(f.waiting, record)
-	if bad, _ := f.lastMinute(); bad >= f.count {
+	if bad, _ := f.lastMinute(); bad >= f.share() {
 		f.lastOver = f.now
 	}
 	if f.on() && f.accepted[r] == 0 {
@@ -99,7 +135,7 @@ func (f *flood) good(record string) {
 
 // note remembers an outcome in the place of the oldest one.
 func (f *flood) note(bad bool) {
-	if size := int(math.Ceil(float64(f.count) / f.ratio)); len(f.recent) < size {
+	if len(f.recent) < f.size() {
 		f.recent = append(f.recent, outcome{f.now, bad})
 		return
 	}
@@ -130,7 +166,8 @@ func (f *flood) on() bool {
 	if f.count == 0 || f.lastOver.IsZero() {
 		return false
 	}
-	if _, good := f.lastMinute(); len(f.waiting) >= f.count && float64(len(f.waiting)) >= f.ratio*float64(len(f.waiting)+good) {
+	_, good := f.lastMinute()
+	if waiting := float64(len(f.waiting)); len(f.waiting) >= f.share() && waiting >= f.ratio*(waiting+float64(good)) {
 		f.lastOver = f.now
 	}
 	return f.now.Sub(f.lastOver) < floodLasts

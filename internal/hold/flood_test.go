@@ -12,10 +12,15 @@ import (
 )
 
 // floodLine withholds when ten die in a minute and at least half of all.
-func floodLine(policy failure.Policy) (*Line, *time.Time) {
+func floodLine(policy failure.Policy) (*Line, *time.Time) { return limitedLine(policy, 10) }
+
+// sharedLine withholds when count die in a minute, at all instances.
+func sharedLine(count int) (*Line, *time.Time) { return limitedLine(failure.Hold, count) }
+
+func limitedLine(policy failure.Policy, count int) (*Line, *time.Time) {
 	now := time.Unix(1_800_000_000, 0)
 	return NewLine(Config{
-		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, FloodCount: 10, FloodRatio: 0.5, ProbeMin: time.Hour, ProbeMax: time.Hour,
+		Policy: policy, BreakerRun: 5, BreakerPair: 5 * time.Second, FloodCount: count, FloodRatio: 0.5, ProbeMin: time.Hour, ProbeMax: time.Hour,
 		Clock: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
 	}), &now
 }
@@ -100,6 +105,73 @@ func TestTheDeadOfTheProcessBeforeCount(t *testing.T) {
 	l, _ = floodLine(failure.Document)
 	l.Died(1000)
 	require.True(t, dies(l, "a", failure.NotJSON))
+}
+
+// All instances that work together let no more die in a minute than the limit says, however the messages are spread; one
+// that leaves gives its share to the others only after a minute (attack: three instances let three times as many die).
+func TestInstancesShareTheLimit(t *testing.T) {
+	for instances := 1; instances <= 40; instances++ {
+		l, now := sharedLine(50)
+		l.Among(instances)
+		for i := range 1000 {
+			charge(l, fmt.Sprint("good", i))
+		}
+		died := refuseAll(l, "a")
+		require.Equal(t, max((50+instances-1)/instances, leastShare)-1, died, instances)
+		if instances <= 5 {
+			require.Less(t, instances*died, 50)
+		}
+		pass(l, now, 10*time.Second)
+		l.Among(1)
+		require.Zero(t, refuseAll(l, "b"), "those that left have let their share die a moment ago")
+	}
+}
+
+// A quiet minute later an instance that is alone has the whole limit, and none loses what it has counted when others come.
+func TestTheShareFollowsTheInstances(t *testing.T) {
+	l, now := sharedLine(50)
+	l.Among(3)
+	pass(l, now, countedFor)
+	l.Among(1)
+	require.Equal(t, 49, refuseAll(l, "alone"))
+
+	l, _ = sharedLine(50)
+	for i := range 80 {
+		charge(l, fmt.Sprint("good", i))
+	}
+	for i := range 16 {
+		require.True(t, dies(l, fmt.Sprint(i), failure.ProviderBadRequest))
+	}
+	l.Among(3)
+	require.Zero(t, refuseAll(l, "shared"))
+	l.Among(0)
+	plain, _ := floodLine(failure.Document)
+	plain.Among(3)
+	require.Equal(t, 1000, refuseAll(plain, "the document's policy knows no flood"))
+}
+
+// Where one message in ten dies for ever, as many instances as one likes see no flood in it.
+func TestASmallShareIsNoFlood(t *testing.T) {
+	l, now := sharedLine(50)
+	l.Among(100)
+	for i := range 10_000 {
+		*now = now.Add(10 * time.Millisecond)
+		if i%10 > 0 {
+			charge(l, fmt.Sprint(i))
+			continue
+		}
+		require.True(t, dies(l, fmt.Sprint(i), failure.Declined), i)
+	}
+}
+
+// refuseAll lets the provider refuse a thousand orders, and tells how many died of it.
+func refuseAll(l *Line, name string) (died int) {
+	for i := range 1000 {
+		if dies(l, fmt.Sprint(name, i), failure.ProviderBadRequest) {
+			died++
+		}
+	}
+	return died
 }
 
 // The provider refuses everyone, and is cured: all that waited are charged.

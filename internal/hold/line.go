@@ -20,7 +20,7 @@ type Config struct {
 	Policy       failure.Policy
 	BreakerRun   int           // failures of distinct orders in a row that open the breaker
 	BreakerPair  time.Duration // or two failures this far apart, with no success between
-	FloodCount   int           // dead letters in a minute that hold the line; 0: off, and off under the document's policy
+	FloodCount   int           // dead letters in a minute, of all instances, that hold the line; 0: off, and off under the document's policy
 	FloodRatio   float64       // if they are at least this share of all messages
 	ProbeMin     time.Duration // first wait before a probe
 	ProbeMax     time.Duration // longest wait
@@ -172,21 +172,25 @@ func (l *Line) judge(a Attempt, f *failure.Error, now time.Time) failure.Fault {
 		return fault
 	}
 	outage := f.Reason.Outage()
+	ofProvider := outage.Cure() == failure.ByAnswer
+	if ofProvider && fault == failure.OfDependency { // also while the line is held: what probes meet then tells as much
+		l.partial.note(a.Order, true, now)
+	}
 	if l.breakers[outage].failed(a.Order, a.Began, now) || l.reason == outage || l.reason.Cure() == failure.ByAnswer {
 		f.Reason = outage
 		return failure.OfSystem
 	}
 	if fault == failure.OfSuspect {
-		fault = l.suspects.judge(a.Order, f.Reason, now)
+		if fault = l.suspects.judge(a.Order, f.Reason, now); ofProvider && fault == failure.OfDependency {
+			l.partial.note(a.Order, true, now)
+		}
 	}
 	if fault != failure.OfDependency {
 		return fault
 	}
-	if outage.Cure() == failure.ByAnswer {
-		l.partial.note(a.Order, true, now)
-		if l.partial.failing(a.Order, now) {
-			f.Uncounted, f.RetryAfter = true, max(f.RetryAfter, partialWait)
-		}
+	if ofProvider && l.partial.failing(a.Order, now) {
+		f.Uncounted, f.RetryAfter = true, max(f.RetryAfter, partialWait)
+		l.tellPartial(f, now)
 	}
 	if f.Uncounted {
 		return failure.OfMoment
@@ -329,9 +333,17 @@ func (l *Line) Died(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flood.tick(l.cfg.Clock())
-	for range min(n, l.flood.count-1) {
+	for range min(n, l.flood.share()-1) {
 		l.flood.note(true)
 	}
+}
+
+// Among tells how many instances, this one included, share the limit of the flood.
+func (l *Line) Among(instances int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flood.tick(l.cfg.Clock())
+	l.flood.among(instances)
 }
 
 // Inherit starts the line held for a fault that lasted when the process before this one ended, or that holds the others. With

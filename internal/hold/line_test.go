@@ -274,3 +274,14 @@ func TestAHoldOutlivesARestart(t *testing.T) {
 	l.Inherit(failure.ProviderDown)
 	require.Empty(t, held(l), "the design document's plain table holds for no provider")
 }
+
+// The provider refuses the only order there is, whose earlier request may have been charged. It works, and nobody but that
+// order is concerned (torture, seed 70037).
+func TestARefusalAfterAnUnknownOutcomeHoldsNobody(t *testing.T) {
+	l, now := newTestLine(t, failure.Hold)
+	for range 4 {
+		*now = now.Add(10 * time.Second)
+		require.Equal(t, failure.OfDependency, fail(l, "x", failure.RefusedAfterUnknown))
+		require.Empty(t, held(l))
+	}
+}

@@ -95,5 +95,7 @@ func (p *Poison) giveUp(ctx context.Context, m kafkaclient.Message, deaths int) 
 	if err != nil {
 		return err
 	}
-	return p.cfg.Router.Route(ctx, envelope, retry.Outcome{Err: failure.New(failure.Poison, "the process died %d times while it handled this message alone", deaths)})
+	f := failure.New(failure.Poison, "the process died %d times while it handled this message alone", deaths)
+	f.Verdict = failure.Dies // a flood must not withhold it: it would wait here, with all that wait behind it
+	return p.cfg.Router.Route(ctx, envelope, retry.Outcome{Err: f})
 }

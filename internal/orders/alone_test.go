@@ -103,6 +103,7 @@ func TestAMessageThatKilledThreeTimesIsNotHandledAgain(t *testing.T) { // H15
 	require.Equal(t, failure.Poison, f.Reason)
 	require.Equal(t, failure.ClassPoison, f.Class())
 	require.Equal(t, failure.OfMessage, f.Fault(failure.Hold))
+	require.Equal(t, failure.Dies, f.Verdict, "a flood that withholds it would hold up all that wait behind it")
 	require.Equal(t, 4, d.ended)
 }
 

@@ -173,6 +173,8 @@ func (*plant) Moved(context.Context, uuid.UUID) (billing.Moved, error) { return 
 
 func (p *plant) RecordFate(context.Context, retry.Fate) error { return p.fails(atFate) }
 
+func (p *plant) Listed(context.Context, retry.Envelope) (bool, error) { return false, p.fails(atFate) }
+
 func (*plant) Park(context.Context, kafkaclient.Record) (uuid.UUID, error) {
 	return uuid.Nil, errors.New("nothing here is too large")
 }
@@ -302,8 +304,10 @@ func outageOf(r failure.Reason) func(step string) error {
 }
 
 // own tells the reasons that are the message's own, so that it dies of them; what a flood lets through before it is noticed
-// is bounded.
-func own(r failure.Reason) bool { return failure.Hold.Fault(r) == failure.OfMessage }
+// is bounded. A refusal is the message's own also when it proves nothing about an earlier request.
+func own(r failure.Reason) bool {
+	return failure.Hold.Fault(r) == failure.OfMessage || r == failure.RefusedAfterUnknown
+}
 
 // Everyone gets this for ten minutes, then it is cured (hazard H21): how many orders died? docs/reasons.md has the answers.
 func TestAnOutageOfAnyReasonCostsNoOrder(t *testing.T) {

@@ -30,9 +30,10 @@ type Line interface {
 	Published(record, topic string)
 }
 
-// Ledger keeps the fate of records (hazard H18) and bodies that fit no topic (hazard H14).
+// Ledger keeps the fate of records (hazard H18), bodies that fit no topic (hazard H14), and the list of dead letters.
 type Ledger interface {
 	RecordFate(ctx context.Context, f Fate) error
+	Listed(ctx context.Context, e Envelope) (bool, error)
 	Park(ctx context.Context, r kafkaclient.Record) (uuid.UUID, error)
 }
 
@@ -90,7 +91,9 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 	fault := r.cfg.Line.Judge(attempt, f)
 	step := r.cfg.Ladder.Next(e, f, fault, r.cfg.Clock())
 	if step.Kind == ToDeadLetters && f.Verdict == failure.NotAsked {
-		r.cfg.Line.Verdict(attempt.Record, f)
+		if err := r.verdict(ctx, e, f); err != nil {
+			return r.setback(e, order, "", err, failure.DatabaseDown)
+		}
 	}
 	if f.Verdict == failure.Withheld {
 		fault, step = failure.OfSystem, Step{Kind: InMemory, After: withheldRecheck}
@@ -105,6 +108,21 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 	crash.At(crash.AfterRetryPublish)
 	r.cfg.Line.Published(attempt.Record, to)
 	r.logStep(e, order, f, step)
+	return nil
+}
+
+// verdict asks the line, unless the message is listed as dead: one that is delivered again is no new death, and would keep a
+// flood alive that is over.
+func (r *Router) verdict(ctx context.Context, e Envelope, f *failure.Error) error {
+	listed, err := r.cfg.Ledger.Listed(ctx, e)
+	switch {
+	case err != nil:
+		return err
+	case listed:
+		f.Verdict = failure.Dies
+	default:
+		r.cfg.Line.Verdict(e.Message.Name(), f)
+	}
 	return nil
 }
 
@@ -127,7 +145,8 @@ func (r *Router) stay(e Envelope, f *failure.Error, fault failure.Fault, step St
 	if fault == failure.OfSystem || fault == failure.OfSuspect {
 		r.cfg.Observe(e.Message.Topic, "held")
 	}
-	return &Later{After: step.After, Err: f}
+	asked := fault == failure.OfSuspect || f.Reason.Outage().Cure() == failure.ByAnswer
+	return &Later{After: step.After, Err: f, Whole: asked || f.Verdict == failure.Withheld}
 }
 
 // publish writes the fate first and the record second: a crash between them redelivers the message, which writes both
@@ -248,6 +267,7 @@ func (e Envelope) step(kind string) int64 {
 type Later struct {
 	After time.Duration
 	Err   error
+	Whole bool // the attempt was made to its end: what waits is what becomes of the message
 }
 
 func (l *Later) Error() string { return fmt.Sprintf("again in %s: %v", l.After, l.Err) }
@@ -256,3 +276,6 @@ func (l *Later) Unwrap() error { return l.Err }
 
 // RetryIn is how long the consumer should wait.
 func (l *Later) RetryIn() time.Duration { return l.After }
+
+// Survived reports whether the process has outlived the handling of the message.
+func (l *Later) Survived() bool { return l.Whole }

@@ -20,6 +20,8 @@ import (
 type scene struct {
 	events     []string
 	flood      bool
+	listed     bool
+	listErr    error
 	attempts   []hold.Attempt
 	fault      failure.Fault // of every failure; 0: the table's
 	publishErr []error       // returned first, one a try
@@ -62,6 +64,8 @@ func (s *scene) RecordFate(_ context.Context, f Fate) error {
 	}
 	return s.fateErr
 }
+
+func (s *scene) Listed(context.Context, Envelope) (bool, error) { return s.listed, s.listErr }
 
 func (s *scene) Park(_ context.Context, r kafkaclient.Record) (uuid.UUID, error) {
 	s.events = append(s.events, fmt.Sprintf("parked %d bytes", len(r.Value)))
@@ -221,6 +225,41 @@ func TestAWithheldVerdictLeavesNothingBehind(t *testing.T) {
 			s.flood = false
 			require.NoError(t, again(t.Context(), m))
 			require.Equal(t, 1, handled)
+		})
+	}
+}
+
+// A record that is listed as dead and is delivered again is no new death, and does not keep a flood alive.
+func TestWhatIsListedAsDeadDiesAgainUnasked(t *testing.T) {
+	s := &scene{flood: true, listed: true}
+	require.NoError(t, s.route(t.Context(), Outcome{Err: failure.New(failure.NotJSON, "at byte 0")}))
+	require.Equal(t, []string{"judged not_json", "fate dead", "publish orders.confirmed.dlq", "published"}, s.events)
+
+	s = &scene{listErr: errors.New("database gone")}
+	_, later := errors.AsType[*Later](s.route(t.Context(), Outcome{Err: failure.New(failure.NotJSON, "at byte 0")}))
+	require.True(t, later)
+	require.Equal(t, []string{"judged not_json", "judged database_down"}, s.events, "nothing is decided")
+}
+
+// Whoever handles one message at a time after crashes goes on behind one that was handled to its end and waits.
+func TestWhatTheProcessHasOutlived(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		s     scene
+		err   error
+		whole bool
+	}{
+		{"its verdict is withheld", scene{flood: true}, failure.New(failure.NotJSON, "at byte 0"), true},
+		{"others must tell", scene{}, failure.New(failure.ProviderUnauthorized, "401"), true},
+		{"the provider is down", scene{fault: failure.OfSystem}, failure.New(failure.ProviderDown, "503"), true},
+		{"the claim of a process that died", scene{}, failure.New(failure.OrderBusy, "in flight"), false},
+		{"no database", scene{}, failure.New(failure.DatabaseDown, "refused"), false},
+		{"a stop", scene{}, context.Canceled, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			later, ok := errors.AsType[*Later](c.s.route(t.Context(), Outcome{Order: someOrder, Err: c.err}))
+			require.True(t, ok)
+			require.Equal(t, c.whole, later.Survived())
 		})
 	}
 }

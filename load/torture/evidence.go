@@ -47,6 +47,7 @@ func (s *stage) gather(ctx context.Context, events []loadgen.Event, commits []ve
 		c.Tiers = append(c.Tiers, records)
 	}
 	if s.plan.has("delays") {
+		c.Ladders = true
 		if c.Other, err = s.read(ctx, s.otherLadder().Tiers()[1].Topic, nil); err != nil {
 			return c, err
 		}

@@ -30,6 +30,11 @@ type again time.Duration
 func (again) Error() string            { return "again" }
 func (a again) RetryIn() time.Duration { return time.Duration(a) }
 
+// outlived is one that was handled to its end and only waits.
+type outlived struct{ again }
+
+func (outlived) Survived() bool { return true }
+
 type fixture struct {
 	*testkit.Cluster
 	topic, group string

@@ -78,21 +78,35 @@ func (c *Consumer) end(it *item, err error) {
 	if err != nil {
 		if p.stop.Err() == nil {
 			it.msg.Tries++
+			if survived(err) {
+				c.startAll(p, p.acquit(it))
+			}
 			c.park(it, retryIn(err))
 		}
 		return
 	}
 	c.unfinished--
 	c.bytes -= it.bytes
-	for _, next := range p.finish(it) {
-		if p.stop.Err() == nil {
-			c.start(next)
-		}
-	}
+	c.startAll(p, p.finish(it))
 	signal(c.finished)
 	if c.hasRoom() {
 		signal(c.room)
 	}
+}
+
+// startAll starts them unless the partition has been stopped. Called with c.mu held.
+func (c *Consumer) startAll(p *partition, items []*item) {
+	for _, it := range items {
+		if p.stop.Err() == nil {
+			c.start(it)
+		}
+	}
+}
+
+// survived reports whether the error says that the process has outlived the handling of the message.
+func survived(err error) bool {
+	var s interface{ Survived() bool }
+	return errors.As(err, &s) && s.Survived()
 }
 
 // signal leaves a token in a channel of one, if none is there.

@@ -25,7 +25,7 @@ type Message struct {
 
 	Since time.Time // when this instance handled it first; zero at the first time
 	Again bool      // its group has committed it before, and our books do not know of it, see ConsumerConfig.Taken
-	Alone bool      // nothing else of its partition is handled meanwhile, see ConsumerConfig.Careful
+	Alone bool      // nothing else of its partition is handled meanwhile but what was alone before, see ConsumerConfig.Careful
 	Tries int       // how often this instance has handled it before, without a durable fate
 }
 

@@ -28,7 +28,7 @@ type partition struct {
 	again      int64        // records below this offset may have been handled, and our books do not know of them
 	began      int64        // what ConsumerConfig.Careful was told of this; -1: it was not asked
 	careful    int64        // records below this offset are suspects: they are handled one at a time
-	suspects   int          // of them unfinished
+	suspects   int          // of them unfinished, and not acquitted
 	after      []*item      // records behind the suspects, which could run but for them
 	running    int          // in a handler now
 	next       int64        // offset after the last received one
@@ -125,12 +125,28 @@ func (p *partition) finish(it *item) (next []*item) {
 	p.unfinished--
 	p.noteOdd(it, -1)
 	p.bytes -= it.bytes
+	return p.leaveLane(it)
+}
+
+// acquit ends the care for a suspect that the process has outlived and that is to be handled again, and returns those that
+// may start now. It may have to wait for long, for a person even, and the others must not wait behind it.
+func (p *partition) acquit(it *item) (next []*item) {
+	if !it.msg.Alone {
+		return nil
+	}
+	next = p.leaveLane(it)
+	it.msg.Alone = false
+	return next
+}
+
+func (p *partition) leaveLane(it *item) (next []*item) {
 	if it.keyed && it.behind == nil {
 		delete(p.lanes, it.lane)
 	}
 	if it.behind != nil {
 		next = append(next, it.behind)
 	}
+	it.keyed, it.behind = false, nil
 	if it.msg.Alone {
 		if p.suspects--; p.suspects == 0 {
 			next, p.after = append(next, p.after...), nil

@@ -252,6 +252,44 @@ func TestCareEndsWithTheSuspectRange(t *testing.T) {
 	require.Greater(t, most.Load(), int64(20))
 }
 
+// A suspect that the process has outlived may have to wait, for a person even: the others do not wait behind it. One that
+// could not be handled has proved nothing, and keeps them waiting.
+func TestASuspectThatWaitsKeepsNobodyWaiting(t *testing.T) {
+	const suspects, others = 3, 20
+	f := newFixture(t, 1)
+	f.produce(suspects+others, keys(suspects+others)...)
+	var unhandled, handled atomic.Int64
+	cured := make(chan struct{})
+	_, stop := f.start(t, func(cfg *kafkaclient.ConsumerConfig) {
+		cfg.Careful = func(context.Context, string, int32, int64) (int64, error) { return suspects, nil }
+	}, func(_ context.Context, m kafkaclient.Message) error {
+		switch {
+		case m.Offset == 0 && m.Alone && unhandled.Add(1) < 3:
+			if handled.Load() > 0 {
+				t.Error("another was handled while nobody knew whether this one kills")
+			}
+			return again(time.Millisecond)
+		case m.Offset == 0 && m.Alone:
+			return outlived{again(time.Millisecond)}
+		case m.Offset == 0:
+			select {
+			case <-cured:
+			default:
+				return outlived{again(time.Millisecond)}
+			}
+		case m.Alone != (m.Offset < suspects):
+			t.Errorf("record %d is alone: %v", m.Offset, m.Alone)
+		}
+		handled.Add(1)
+		return nil
+	})
+	eventually(t, func() bool { return handled.Load() == suspects+others-1 })
+	close(cured)
+	eventually(t, func() bool { return handled.Load() == suspects+others })
+	require.NoError(t, stop())
+	require.Equal(t, int64(suspects+others), f.committed(t))
+}
+
 // A stop and a rebalance are ends that the process has outlived; each assignment ends once (hazard H33).
 func TestGoodEndsAreTold(t *testing.T) {
 	f := newFixture(t, 2)

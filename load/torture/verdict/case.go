@@ -17,7 +17,8 @@ type Case struct {
 	Events    []loadgen.Event // that were sent, some of them perhaps in vain
 	Main      []Record        // of the main topic: what counts is what the broker has
 	Tiers     [][]Record      // of the retry topics, shortest delay first
-	Other     []Record        // of a retry topic of other settings
+	Ladders   bool            // the retry delays were changed meanwhile, and topics were drained
+	Other     []Record        // of a retry topic of the other delays
 	Dead      []Record
 	Results   []Record
 	Accounts  map[string]Account // by order

@@ -90,7 +90,7 @@ func (j *judge) retried(r Record, rank int) {
 		return
 	}
 	j.tiers[at] = append(j.tiers[at], r)
-	if len(j.Other) > 0 {
+	if j.Ladders {
 		rank = len(j.Tiers) // an order of another ladder goes to the first topic that fits its due time, whatever its count
 	}
 	if n := j.attempts(r); n < 0 || n > rank {

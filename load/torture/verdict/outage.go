@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -40,7 +41,11 @@ func (j *judge) inOutages() {
 			failed := j.failedAt(at, l)
 			for _, o := range j.Outages {
 				n := 0
-				for _, t := range failed {
+				for _, r := range failed {
+					t := r.At
+					if r.header("x-error-reason") == "refused_after_unknown" && !o.Refuses {
+						continue // the provider said no to this order, which only an outage that refuses everyone makes it say
+					}
 					if o.covers(t) && (!o.LookUps || !j.askedSince(orderOf(l), t.Add(-afterwards), t)) {
 						n++
 					}
@@ -59,22 +64,16 @@ func (j *judge) askedSince(id string, from, to time.Time) bool {
 	return slices.ContainsFunc(j.requests[id], func(r rig.Request) bool { return !r.At.Before(from) && !r.At.After(to) })
 }
 
-// failedAt are the times of a record's counted failures: when the first record that tells of each was published.
-func (j *judge) failedAt(at place, letter Record) []time.Time {
-	first := map[int]time.Time{}
+// failedAt are a record's counted failures: the first record that tells of each.
+func (j *judge) failedAt(at place, letter Record) []Record {
+	first := map[int]Record{}
 	for _, r := range append([]Record{letter}, j.tiers[at]...) {
 		n := j.attempts(r)
-		if seen, ok := first[n]; !ok || r.At.Before(seen) {
-			first[n] = r.At
+		if seen, ok := first[n]; n > 0 && (!ok || r.At.Before(seen.At)) {
+			first[n] = r
 		}
 	}
-	var times []time.Time
-	for n, t := range first {
-		if n > 0 {
-			times = append(times, t)
-		}
-	}
-	return times
+	return slices.Collect(maps.Values(first))
 }
 
 // refusals are the statuses by which the contract lets a provider refuse an order, by the class of its dead letter.

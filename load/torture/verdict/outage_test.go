@@ -100,3 +100,17 @@ func TestRefusalsOfEveryone(t *testing.T) {
 	w.Outages = []Outage{{From: noon.Add(-time.Second), To: noon.Add(time.Second), Page: true}}
 	require.Contains(t, problems(w), "is dead for declined")
 }
+
+// A refusal is the provider's word about an order, unless it refuses everyone (torture, seed 70066).
+func TestARefusalIsOfNoOtherOutage(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		w := givenUp("refused_after_unknown", 0, 1, 3, 11)
+		for n := range w.Tiers {
+			for i := range w.Tiers[n] {
+				w.Tiers[n][i].Headers = append(w.Tiers[n][i].Headers, Header{"x-error-reason", "refused_after_unknown"})
+			}
+		}
+		w.Outages = []Outage{{Name: "provider", From: noon, To: noon.Add(20 * time.Second), Refuses: refuses}}
+		require.Equal(t, refuses, Of(w.Case).OfOutage > 0)
+	}
+}

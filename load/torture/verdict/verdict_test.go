@@ -187,6 +187,15 @@ func TestWhatIsForgiven(t *testing.T) {
 	require.NotEmpty(t, Of(w.Case).Problems)
 }
 
+// An order that was drained from a retry topic waits in any that is long enough (torture, seed 71005).
+func TestADrainedOrderMayWaitInAnyTopic(t *testing.T) {
+	w := newWorld()
+	w.Tiers[0][0].Headers[2].Value = "2"
+	require.Contains(t, problems(w), "x-retry-attempt")
+	w.Ladders = true
+	require.Empty(t, problems(w))
+}
+
 // A request that waited in a connection while its sender gave up comes after the retry record, and was not made early.
 func TestARequestThatComesLateWasNotMadeEarly(t *testing.T) {
 	w := newWorld()
