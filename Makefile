@@ -17,16 +17,27 @@ SEED     ?=
 ARGS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test e2e lint fmt bench recovery torture clean
+.PHONY: help demo build check test e2e lint fmt bench recovery torture clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## build, then run the service, Kafka, Postgres, a provider and a shop in one process
 	@bin/billing demo $(ARGS)
 
 build: ## build bin/billing
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/billing ./cmd/billing
+
+# These packages start servers by themselves, without the testkit, which skips under -short.
+STARTS_SERVERS := /internal/(e2e|demo/broker|demo/postgres)$$|/load/(netcut|recovery|torture)$$
+# Packages with a change that is not committed yet.
+CHANGED         = $(sort $(dir $(shell git diff --name-only --diff-filter=d HEAD -- '*.go'; git ls-files -o --exclude-standard -- '*.go')))
+
+check: ## what to run all day: format, vet, lint of what is not committed yet, and the tests that need no server
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	go vet ./...
+	$(if $(CHANGED),$(GOLANGCI_LINT) run $(addprefix ./,$(CHANGED)))
+	go test -short -vet=off -ldflags=-w $$(go list ./... | grep -vE '$(STARTS_SERVERS)')
 
 # The report is for .ci/run, which counts in it. -count=1: a test against a server is never taken from the cache.
 test: ## run all tests with the race detector; they start their own Kafka and Postgres
