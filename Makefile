@@ -1,6 +1,8 @@
 # Needs Go and a C compiler; everything else is fetched by Go, at the versions named here.
 
 GOTESTSUM     := go run gotest.tools/gotestsum@v1.13.0
+GOVULNCHECK   := go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
+LICENCES      := go run go.elastic.co/go-licence-detector@v0.11.1
 GOLANGCI_LINT := $(or $(shell command -v golangci-lint),go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0)
 
 VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
@@ -17,7 +19,7 @@ SEED     ?=
 ARGS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build check test e2e lint fmt bench recovery torture clean
+.PHONY: help demo build check test e2e lint fmt vuln licenses bench recovery torture clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +57,17 @@ lint: ## check formatting and code
 
 fmt: ## format the code
 	gofmt -w .
+
+vuln: ## look for known vulnerabilities in the code that is called; asks vuln.go.dev
+	$(GOVULNCHECK) ./...
+
+# The modules that are compiled, tests included. .licenses has the list of what is allowed, and what no program can tell.
+licenses: ## list the licences of all modules, and fail when one is not allowed
+	@mkdir -p bin
+	@go list -m -json $$(go list -deps -test -f '{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}' ./... | sort -u) | \
+		$(LICENCES) -includeIndirect -rules .licenses/rules.json -overrides .licenses/overrides.json \
+		-depsTemplate .licenses/table.tmpl -depsOut bin/licenses.txt
+	@cat bin/licenses.txt
 
 bench: ## measure against a plain loop and against the floor; prints one table
 	go run ./load/bench $(ARGS)
