@@ -58,6 +58,9 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	if err := postgres.CheckSchema(ctx, pool, migrations.Files, log); err != nil {
 		return err
 	}
+	if err := postgres.WarnUnsynced(ctx, pool, log); err != nil {
+		return err
+	}
 	reader, topics, err := openTopics(ctx, cfg, ladder, log)
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ no_event     -          -        -         0b2e9c0e-6f57-4c53-9d0e-5b9b2f6f0a01
 
 no_event: The order is decided`)
 	for _, k := range []pgstore.FlawKind{
-		pgstore.NoFate, pgstore.NotCounted, pgstore.TwoOrders, pgstore.TwoFates, pgstore.NoEvent, pgstore.EventOnly, pgstore.DecidedUnknown,
+		pgstore.NoFate, pgstore.Unsettled, pgstore.NotCounted, pgstore.TwoOrders, pgstore.TwoFates, pgstore.NoEvent, pgstore.EventOnly, pgstore.DecidedUnknown,
 		pgstore.UnlistedUnknown,
 	} {
 		require.NotEmpty(t, remedies[k], k)

@@ -15,8 +15,12 @@ import (
 // remedies tell a person what a flaw means and what to do. To produce a record again does no harm: an order that was charged is
 // a duplicate.
 var remedies = map[pgstore.FlawKind]string{
-	pgstore.NoFate: "The service moved on from these records, and nothing tells what became of them: an order may be lost. Read them from the topic\n" +
+	pgstore.NoFate: "The service moved on from these records, and nothing tells what became of them: no order's row is\n" +
+		"  waiting for an outcome, so an order may be lost. Read them from the topic\n" +
 		"  and produce them again; an order that was charged is not charged twice.",
+	pgstore.Unsettled: "The orders of these records were sent, and what became of them is not written: the database refused it, say.\n" +
+		"  Do not produce them again: `billing reconcile --unknown-only` asks the provider. `billing serve` puts them on its\n" +
+		"  list some minutes after a claim ended. What was charged is even then; what was not is no_fate at the next check.",
 	pgstore.NotCounted: "These records ended somewhere and were never counted as taken, most likely since the group's offsets were set forward and back\n" +
 		"  again. No order is lost by that.",
 	pgstore.TwoOrders: "Two orders were charged for one record. One of them came from a record with forged headers, or the rows were changed by hand: find\n" +

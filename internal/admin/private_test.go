@@ -42,16 +42,29 @@ func TestThePrivateAddress(t *testing.T) {
 func TestHeadWorksWhereGetDoes(t *testing.T) {
 	w := newWorld(t).serve()
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/admin/openapi.json", "/admin/dlq", w.messages(), "/admin/audit", "/admin/nothing", w.replayPath()} {
-		gotStatus, gotType := w.head(t, http.MethodGet, path)
-		status, contentType := w.head(t, http.MethodHead, path)
+		gotStatus, got := w.head(t, http.MethodGet, path)
+		status, header := w.head(t, http.MethodHead, path)
 		require.Equal(t, gotStatus, status, path)
-		require.Equal(t, gotType, contentType, path)
+		require.Equal(t, got.Get("Content-Type"), header.Get("Content-Type"), path)
 	}
 	require.Equal(t, http.StatusUnauthorized, w.statusOf("wrong-token-0123456789", http.MethodHead, "/admin/dlq"), "behind the same door")
 }
 
+// What an address allows is what it answers.
+func TestAllowNamesHeadWhereGetIs(t *testing.T) {
+	w := newWorld(t).serve()
+	for _, method := range []string{http.MethodPut, http.MethodOptions} {
+		for path, want := range map[string]string{"/healthz": "OPTIONS, GET, HEAD", "/admin/dlq": "OPTIONS, GET, HEAD", w.replayPath(): "OPTIONS, POST"} {
+			_, header := w.head(t, method, path)
+			require.Equal(t, want, header.Get("Allow"), "%s %s", method, path)
+		}
+	}
+	_, header := w.head(t, http.MethodGet, "/admin/dlq")
+	require.Empty(t, header.Get("Allow"))
+}
+
 // head asks and keeps what stands before the body.
-func (w *world) head(t *testing.T, method, path string) (status int, contentType string) {
+func (w *world) head(t *testing.T, method, path string) (int, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, w.url+path, http.NoBody)
 	require.NoError(t, err)
@@ -59,5 +72,5 @@ func (w *world) head(t *testing.T, method, path string) (status int, contentType
 	res, err := httpClient.Do(req)
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
-	return res.StatusCode, res.Header.Get("Content-Type")
+	return res.StatusCode, res.Header
 }

@@ -127,11 +127,32 @@ func guard(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set(echo.HeaderXRequestID, givenID(c.Request().Header.Get(echo.HeaderXRequestID)))
+		c.Response().Before(func() { allowHead(h) })
+		if err := refuseTwice(c.Request().Header); err != nil {
+			return err
+		}
 		if c.Request().ContentLength > maxBody {
 			return &http.MaxBytesError{Limit: maxBody}
 		}
 		c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, maxBody)
 		return next(c)
+	}
+}
+
+// refuseTwice: of two values one would win in silence, and a proxy on the way may have looked at the other one.
+func refuseTwice(h http.Header) error {
+	for _, name := range []string{echo.HeaderAuthorization, idempotencyKey, echo.HeaderContentType} {
+		if len(h.Values(name)) > 1 {
+			return refuse(http.StatusBadRequest, "%s stands twice; want one", name)
+		}
+	}
+	return nil
+}
+
+// allowHead: the router does not know that HEAD is answered as GET.
+func allowHead(h http.Header) {
+	if methods := h.Get(echo.HeaderAllow); strings.Contains(methods, http.MethodGet) {
+		h.Set(echo.HeaderAllow, methods+", "+http.MethodHead)
 	}
 }
 

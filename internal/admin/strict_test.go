@@ -130,6 +130,26 @@ func TestAnIdempotencyKeyIsOneText(t *testing.T) {
 	require.Zero(t, w.kafka.Count(w.ladder.Tiers()[0].Topic))
 }
 
+// Of two, the first won in silence: a proxy that checks the last one lets a call through that another person makes.
+func TestAHeaderThatMustBeOneIsOne(t *testing.T) {
+	w := newWorld(t).serve()
+	w.die(uuid.New(), 1)
+	for name, headers := range map[string][]string{
+		"Authorization":   {"Authorization: Bearer " + operator, "Authorization: Bearer " + viewer},
+		"Idempotency-Key": {"Authorization: Bearer " + operator, "Idempotency-Key: a", "idempotency-key: b"},
+		"Content-Type":    {"Authorization: Bearer " + operator, "Content-Type: application/json", "Content-Type: text/plain"},
+	} {
+		for method, path := range map[string]string{http.MethodPost: w.replayPath(), http.MethodGet: "/admin/dlq"} {
+			status, body := w.raw(t, method, path, append(headers, "Content-Length: 0")...)
+			require.Equal(t, http.StatusBadRequest, status, name)
+			require.Contains(t, body, name+" stands twice")
+		}
+	}
+	status, body := w.raw(t, http.MethodGet, "/readyz", "Authorization: ", "Authorization: Bearer "+viewer)
+	require.Equal(t, http.StatusBadRequest, status, body)
+	require.Zero(t, w.kafka.Count(w.ladder.Tiers()[0].Topic))
+}
+
 // Who announces too much is told before sending any of it.
 func TestABodyThatIsAnnouncedTooLargeIsRefusedAtOnce(t *testing.T) {
 	w := newWorld(t).serve()

@@ -173,3 +173,63 @@ func TestProbesThatProveNothingCostNoTime(t *testing.T) {
 		require.Greater(t, time.Since(began), 5*time.Second)
 	})
 }
+
+// "In progress" is no sign of life, so an order that the provider still works on cannot end the hold. It does not stand in
+// the way of those that can: the gate lets them probe in turn, one a second.
+func TestOrdersInProgressDoNotHideTheCure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newTestLine(t, failure.Hold)
+		l.cfg.ProbeMin, l.cfg.ProbeMax = time.Second, time.Second
+		holdFor(t, l, failure.ProviderDown)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		const waiting = 6
+		probed := make(chan int)
+		for i := range waiting {
+			go func() {
+				for {
+					leave, err := l.Enter(ctx)
+					if err != nil {
+						return
+					}
+					select {
+					case probed <- i:
+					case <-ctx.Done():
+						return
+					}
+					l.Judge(Attempt{Order: fmt.Sprint(i), Began: l.cfg.Clock()}, failure.New(failure.ProviderInProgress, "test"))
+					leave()
+					<-time.After(100 * time.Millisecond) // as a message of a held line does
+				}
+			}()
+		}
+		began := time.Now()
+		for range 3 {
+			seen := map[int]bool{}
+			for range waiting {
+				seen[<-probed] = true
+			}
+			require.Len(t, seen, waiting, "each once before any of them again")
+		}
+		require.Equal(t, failure.ProviderDown, held(l))
+		require.LessOrEqual(t, time.Since(began), 3*waiting*time.Second)
+		fresh := make(chan struct{})
+		go func() { // stands at the gate behind five others at most
+			if leave, err := l.Enter(ctx); err == nil {
+				charge(l, "fresh")
+				leave()
+				close(fresh)
+			}
+		}()
+		cured := time.Now()
+		for waitingStill := true; waitingStill; {
+			select {
+			case <-probed:
+			case <-fresh:
+				waitingStill = false
+			}
+		}
+		require.Empty(t, held(l))
+		require.LessOrEqual(t, time.Since(cured), (waiting+1)*time.Second)
+	})
+}

@@ -94,6 +94,21 @@ func TestAnOrderThatFailsAloneEnds(t *testing.T) {
 	}
 }
 
+// Nor among many that fail by chance; but an outage that always meets the same orders costs none of them.
+func TestAnOrderThatAlwaysFailsEndsAmongOthersThatFail(t *testing.T) {
+	for _, share := range []float64{0.1, 0.2, 0.4} {
+		for bad, want := range map[int]int{1: 1, 3: 3, 20: 0} {
+			m := newMarch(t, 1, share)
+			m.add(bad, true)
+			for at := time.Duration(0); at < 2*time.Hour; at += 3 * time.Second {
+				m.orders = append(m.orders, &marcher{id: fmt.Sprint("good", at), at: m.start.Add(at)})
+			}
+			m.run(2 * time.Hour)
+			require.Equal(t, want, m.dead, "%d that always fail, %.0f %% by chance", bad, 100*share)
+		}
+	}
+}
+
 // march plays orders on their way over the ladder, one after the other, at a provider that fails a share of the requests.
 type march struct {
 	t      *testing.T

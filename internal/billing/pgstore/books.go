@@ -27,6 +27,7 @@ type FlawKind string
 // record without a letter, which a killed process had no time to publish.
 const (
 	NoFate          FlawKind = "no_fate"          // taken, and nothing tells where the record ended
+	Unsettled       FlawKind = "unsettled"        // taken, and the order's row does not tell yet whether it was charged
 	NotCounted      FlawKind = "not_counted"      // ended somewhere, and never counted as taken
 	TwoOrders       FlawKind = "two_orders"       // two orders were charged for the record
 	TwoFates        FlawKind = "two_fates"        // charged, and its fate is another order's or says that nothing was charged for it

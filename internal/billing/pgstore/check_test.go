@@ -57,7 +57,9 @@ func TestEachFlawIsFound(t *testing.T) {
 	}{
 		{NoFate, `DELETE FROM record_fates WHERE "offset" = 8`, nil, 1, at(8, 8), nil},
 		{NoFate, `DELETE FROM charges WHERE origin_offset BETWEEN 4 AND 6`, nil, 3, at(4, 6), nil},
-		{NoFate, `UPDATE intake SET next_offset = 13, records = 12`, nil, 2, at(10, 12), nil}, // one of the three was a hole
+		{NoFate, `UPDATE intake SET next_offset = 13, records = 12`, nil, 1, at(11, 12), nil}, // one of the two was a hole
+		{Unsettled, `UPDATE intake SET next_offset = 11, records = 11`, nil, 1, at(10, 10), nil},
+		{Unsettled, `DELETE FROM record_fates WHERE "offset" = 9`, nil, 1, at(9, 9), nil},
 		{NotCounted, `UPDATE intake SET records = 9`, nil, 1, nil, nil},
 		{TwoOrders, `UPDATE charges SET origin_offset = 3 WHERE order_id = $1`, []any{b}, 1, at(3, 3), []uuid.UUID{a, b}},
 		{TwoOrders, `UPDATE charges SET origin_offset = 2 WHERE order_id = $1`, []any{b}, 1, at(2, 2), []uuid.UUID{charged[2].ID, b}}, // with a fate from before
@@ -72,8 +74,8 @@ func TestEachFlawIsFound(t *testing.T) {
 			found := f.checkBroken(t, c.sql, c.args...)
 			var orders []uuid.UUID
 			for _, flaw := range found.Flaws {
-				if c.kind == TwoOrders && (flaw.Kind == NoFate || flaw.Kind == TwoFates) || flaw.Kind == EventOnly && c.kind == NoFate {
-					continue // the record that lost its order to another's, the event that lost its charge
+				if c.kind == TwoOrders && (flaw.Kind == NoFate || flaw.Kind == TwoFates) || c.kind == NoFate && (flaw.Kind == EventOnly || flaw.Kind == Unsettled) {
+					continue // the record that lost its order to another's, the event that lost its charge, the order in flight
 				}
 				require.Equal(t, c.kind, flaw.Kind)
 				require.Equal(t, []any{c.records, c.offsets}, []any{flaw.Records, flaw.Offsets})

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"example.com/billing/internal/billing"
 )
 
 // walk marks the offsets of one partition that something stands for. A sum can be even while one record has no fate and
@@ -16,10 +18,12 @@ type walk struct {
 	records     int64 // received between the two
 	seen        bitmap
 	distinct    int64
+	open        bitmap  // an order's row names it, and nobody has written yet what became of that
 	twice       []int64 // charged as two orders
 }
 
-// checkRecords finds the records without a fate, those that were charged as two orders, and how many were never counted.
+// checkRecords finds the records without a fate, those whose order is still open, those that were charged as two orders, and
+// how many were never counted.
 func checkRecords(ctx context.Context, tx pgx.Tx, topicID uuid.UUID) (found []Flaw, err error) {
 	walks, err := walkAll(ctx, tx, topicID)
 	if err != nil {
@@ -29,6 +33,10 @@ func checkRecords(ctx context.Context, tx pgx.Tx, topicID uuid.UUID) (found []Fl
 	var twice []int64
 	for _, p := range slices.Sorted(maps.Keys(walks)) {
 		w := walks[p]
+		if n, unsettled := w.unsettled(); n > 0 {
+			found = append(found, Flaw{Kind: Unsettled, Partition: &p, Records: n, Offsets: unsettled})
+			w.distinct += n
+		}
 		// received = those that something stands for + those without - those that were never counted
 		switch lost := w.records - w.distinct; {
 		case lost > 0:
@@ -61,14 +69,14 @@ func walkAll(ctx context.Context, tx pgx.Tx, topicID uuid.UUID) (map[int32]*walk
 	var p int32
 	var w walk
 	if _, err := pgx.ForEachRow(rows, []any{&p, &w.first, &w.next, &w.records}, func() error {
-		walks[p] = &walk{first: w.first, next: w.next, records: w.records, seen: bitmap{}}
+		walks[p] = &walk{first: w.first, next: w.next, records: w.records, seen: bitmap{}, open: bitmap{}}
 		return nil
 	}); err != nil {
 		return nil, err
 	}
 	for _, sql := range []string{
-		`SELECT origin_partition, origin_offset, true FROM charges WHERE origin_topic_id = $1 AND state = 'succeeded'`,
-		`SELECT partition, "offset", false FROM record_fates WHERE topic_id = $1`,
+		`SELECT origin_partition, origin_offset, state FROM charges WHERE origin_topic_id = $1 AND state IN ('succeeded', 'in_flight', 'unknown', 'review')`,
+		`SELECT partition, "offset", '' FROM record_fates WHERE topic_id = $1`,
 	} {
 		if err := mark(ctx, tx, sql, topicID, walks); err != nil {
 			return nil, err
@@ -85,14 +93,16 @@ func mark(ctx context.Context, tx pgx.Tx, sql string, topicID uuid.UUID, walks m
 	}
 	var p int32
 	var offset int64
-	var charge bool
-	_, err = pgx.ForEachRow(rows, []any{&p, &offset, &charge}, func() error {
+	var state string // of the order; empty: a fate
+	_, err = pgx.ForEachRow(rows, []any{&p, &offset, &state}, func() error {
 		w := walks[p]
 		switch {
 		case w == nil || offset < w.first || offset >= w.next: // in flight
+		case state != "" && state != string(billing.Succeeded):
+			w.open.add(offset)
 		case w.seen.add(offset):
 			w.distinct++
-		case charge && !slices.Contains(w.twice, offset) && len(w.twice) < MaxFlaws:
+		case state != "" && !slices.Contains(w.twice, offset) && len(w.twice) < MaxFlaws:
 			w.twice = append(w.twice, offset)
 		}
 		return nil
@@ -100,20 +110,35 @@ func mark(ctx context.Context, tx pgx.Tx, sql string, topicID uuid.UUID, walks m
 	return err
 }
 
-// gaps are the offsets that nothing stands for, as many ranges as may be listed.
-func (w *walk) gaps() (gaps []Offsets) {
+// gaps are the offsets that nothing stands for.
+func (w *walk) gaps() []Offsets {
+	_, gaps := w.ranges(func(o int64) bool { return !w.seen.has(o) && !w.open.has(o) })
+	return gaps
+}
+
+// unsettled are the offsets that only the row of an open order stands for.
+func (w *walk) unsettled() (n int64, offsets []Offsets) {
+	if len(w.open) == 0 {
+		return 0, nil
+	}
+	return w.ranges(func(o int64) bool { return w.open.has(o) && !w.seen.has(o) })
+}
+
+// ranges counts the offsets that belong, and lists as many ranges of them as may be listed.
+func (w *walk) ranges(belongs func(int64) bool) (n int64, found []Offsets) {
 	for o := w.first; o < w.next; o++ {
-		switch n := len(gaps); {
-		case w.seen.has(o):
-		case n > 0 && gaps[n-1].To == o-1:
-			gaps[n-1].To = o
-		case n == MaxFlaws:
-			return gaps
-		default:
-			gaps = append(gaps, Offsets{o, o})
+		if !belongs(o) {
+			continue
+		}
+		n++
+		switch last := len(found) - 1; {
+		case last >= 0 && found[last].To == o-1:
+			found[last].To = o
+		case len(found) < MaxFlaws:
+			found = append(found, Offsets{o, o})
 		}
 	}
-	return gaps
+	return n, found
 }
 
 // bitmap is a set of offsets, in pages, since offsets may begin anywhere and have holes of any size.

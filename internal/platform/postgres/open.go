@@ -40,7 +40,7 @@ func reach(ctx context.Context, cfg Config, pool *pgxpool.Pool) error {
 	for began := time.Now(); ; {
 		err := Ping(ctx, pool)
 		if err == nil {
-			return refusePooler(ctx, pool)
+			return refuseSessions(ctx, pool)
 		}
 		if waited := time.Since(began); refuses(err) || waited+openAgain > cfg.Wait {
 			return err
@@ -52,6 +52,13 @@ func reach(ctx context.Context, cfg Config, pool *pgxpool.Pool) error {
 		case <-time.After(openAgain):
 		}
 	}
+}
+
+func refuseSessions(ctx context.Context, pool *pgxpool.Pool) error {
+	if err := refusePooler(ctx, pool); err != nil {
+		return err
+	}
+	return refuseForgetful(ctx, pool)
 }
 
 // refuses reports whether the server answered, and what it said stays as it is until a person has changed something.
@@ -83,12 +90,7 @@ func refusePooler(ctx context.Context, db querier) error {
 	for name := range sessionSettings {
 		names = append(names, name)
 	}
-	const sql = `SELECT name FROM pg_settings WHERE lower(name) = ANY ($1) AND source <> 'client' ORDER BY name`
-	rows, err := db.Query(ctx, sql, pgx.QueryExecModeExec, names) // nothing is prepared, which a pooler might trip over
-	if err != nil {
-		return err
-	}
-	lost, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	lost, err := readNames(ctx, db, `SELECT name FROM pg_settings WHERE lower(name) = ANY ($1) AND source <> 'client' ORDER BY name`, names)
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,7 @@ func (e *openError) reason() string {
 	case answered:
 		return pe.Message + " (SQLSTATE " + pe.Code + ")"
 	case errors.Is(e.err, pgconn.ErrReadOnlyConnection):
-		return "the server is read-only: the address leads to a replica"
+		return "the server is read-only: the address leads to a replica, or default_transaction_read_only is on"
 	case refusesTLS(e.err):
 		return "the server offers no TLS, and the URL asks for it (sslmode)"
 	case named:

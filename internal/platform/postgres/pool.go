@@ -19,7 +19,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Config of a pool. Whatever the URL itself sets (application_name, statement_timeout, …) is kept.
+// Config of a pool. What the URL itself sets (application_name, statement_timeout, …) is kept, unless a charge could be lost
+// by it: that is refused. Our session settings go before its options=-c ….
 type Config struct {
 	URL      string
 	MaxConns int
@@ -31,8 +32,11 @@ type Config struct {
 // used up.
 const connectTimeout = 3 * time.Second
 
-// sessionSettings are in force on every connection. Plans are made for each execution: a cached one that was made while a
-// table was still empty scanned it whole for minutes after it had grown.
+// sessionSettings are in force on every connection, also where the account, the database or the server is set up otherwise.
+//
+// A commit that is not on the disk yet is forgotten when the server crashes, and with it a charge. Every statement is
+// written for "read committed". Plans are made for each execution: a cached one that was made while a table was still empty
+// scanned it whole for minutes after it had grown.
 var sessionSettings = map[string]string{
 	"application_name":                    "billing",
 	"lock_timeout":                        "1s",
@@ -40,6 +44,8 @@ var sessionSettings = map[string]string{
 	"idle_in_transaction_session_timeout": "5s",
 	"plan_cache_mode":                     "force_custom_plan",
 	"timezone":                            "UTC",
+	"synchronous_commit":                  "on",
+	"default_transaction_isolation":       "read committed",
 }
 
 func poolConfig(cfg Config) (*pgxpool.Config, error) {
@@ -53,15 +59,24 @@ func poolConfig(cfg Config) (*pgxpool.Config, error) {
 	}
 	pc.MaxConns = int32(min(cfg.MaxConns, 1000))
 	pc.ConnConfig.ConnectTimeout = connectTimeout
-	for name, value := range sessionSettings {
-		if _, given := pc.ConnConfig.RuntimeParams[name]; !given {
-			pc.ConnConfig.RuntimeParams[name] = value
-		}
-	}
+	addSessionSettings(pc.ConnConfig.RuntimeParams)
 	if !strings.Contains(cfg.URL, "target_session_attrs") {
 		pc.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	return pc, nil
+}
+
+// addSessionSettings keeps what the URL gives, in whatever case it writes the name.
+func addSessionSettings(params map[string]string) {
+	given := map[string]bool{}
+	for name := range params {
+		given[strings.ToLower(name)] = true
+	}
+	for name, value := range sessionSettings {
+		if !given[name] {
+			params[name] = value
+		}
+	}
 }
 
 // forgetVariables removes PGHOST, PGSSLMODE, PGSERVICE and the like from this process's environment: a driver would add them to

@@ -148,6 +148,6 @@ func withParam(t *testing.T, address, key, value string) string {
 	require.NoError(t, err)
 	q := u.Query()
 	q.Set(key, value)
-	u.RawQuery = q.Encode()
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // the driver takes a + as it is
 	return u.String()
 }
