@@ -101,7 +101,9 @@ func texts(t *testing.T, endings ...string) map[string]string {
 			return nil
 		}
 		text, err := fs.ReadFile(root, p)
-		found[p] = string(text)
+		if !slices.Contains(text, 0) { // not a program that somebody built here
+			found[p] = string(text)
+		}
 		return err
 	})
 	require.NoError(t, err)
