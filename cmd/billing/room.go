@@ -35,6 +35,7 @@ type roomDeps struct {
 	instance *fleet.Instance
 	limit    func() limiter.Limit
 	left     *leftWatch
+	ahead    *aheadWatch
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
@@ -95,6 +96,7 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			return answers(err)
 		}},
 		{Name: "topics", Check: d.left.state},
+		{Name: "offsets", Check: d.ahead.state},
 	}
 }
 
