@@ -40,7 +40,9 @@ type aheadOfBooks struct {
 	reader           string // who reads it now; empty: nobody
 }
 
-func (a aheadOfBooks) same(b aheadOfBooks) bool { return a.topic == b.topic && a.partition == b.partition }
+func (a aheadOfBooks) same(b aheadOfBooks) bool {
+	return a.topic == b.topic && a.partition == b.partition
+}
 
 func (a aheadOfBooks) String() string {
 	reader := a.reader

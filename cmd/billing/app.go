@@ -150,7 +150,9 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	left.register(metrics)
 	ahead := &aheadWatch{consumers: crew.configs, reader: reader, store: store, topics: topics, log: log}
 	ahead.register(metrics)
-	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, crew, instance, charging.Limit, left, ahead, metrics, log})
+	deleted := &deletedWatch{store: store, log: log}
+	deleted.register(metrics)
+	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, crew, instance, charging.Limit, left, ahead, deleted, metrics, log})
 	if err != nil {
 		return err
 	}
@@ -178,6 +180,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background.Go(func() error { return topics.watch(life, reader, ladder, log) })
 	background.Go(func() error { return left.run(life) })
 	background.Go(func() error { return ahead.run(life) })
+	background.Go(func() error { return deleted.run(life) })
 	background.Go(func() error { return crew.watchSetBack(life) })
 	stop.add("store, relay, dead letters and HTTP", func(context.Context) error {
 		endLife()

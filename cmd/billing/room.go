@@ -36,6 +36,7 @@ type roomDeps struct {
 	limit    func() limiter.Limit
 	left     *leftWatch
 	ahead    *aheadWatch
+	deleted  *deletedWatch
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
@@ -97,6 +98,7 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 		}},
 		{Name: "topics", Check: d.left.state},
 		{Name: "offsets", Check: d.ahead.state},
+		{Name: "retention", Check: d.deleted.state},
 	}
 }
 
