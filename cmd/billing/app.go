@@ -148,7 +148,11 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	}
 	left := &leftWatch{leftBehind: leftBehind{reader, store, ladder, cfg.Group}, log: log}
 	left.register(metrics)
-	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, crew, instance, charging.Limit, left, metrics, log})
+	ahead := &aheadWatch{consumers: crew.configs, reader: reader, store: store, topics: topics, log: log}
+	ahead.register(metrics)
+	deleted := &deletedWatch{store: store, log: log}
+	deleted.register(metrics)
+	person, err := newRoom(cfg, ladder, roomDeps{pool, producer, reader, line, crew, instance, charging.Limit, left, ahead, deleted, metrics, log})
 	if err != nil {
 		return err
 	}
@@ -175,6 +179,8 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	background.Go(func() error { return instance.Run(life) })
 	background.Go(func() error { return topics.watch(life, reader, ladder, log) })
 	background.Go(func() error { return left.run(life) })
+	background.Go(func() error { return ahead.run(life) })
+	background.Go(func() error { return deleted.run(life) })
 	background.Go(func() error { return crew.watchSetBack(life) })
 	stop.add("store, relay, dead letters and HTTP", func(context.Context) error {
 		endLife()

@@ -48,7 +48,7 @@ func newCrew(cfg Config, l retry.Ladder, line *hold.Line, store *pgstore.Store, 
 	common := kafkaclient.ConsumerConfig{
 		Client: cfg.kafka(), Slots: make(chan struct{}, cfg.Concurrency+cfg.Concurrency/4+1), Gate: line, Handler: handler, Log: log,
 		Careful: guard.Careful, EndedWell: guard.EndedWell,
-		Lost: func(topic string, records int64) { metrics.Lost.WithLabelValues(topic).Add(float64(records)) },
+		Lost: noteDeleted(store, topics, metrics),
 		Taken: func(ctx context.Context, topic string) (map[int32]int64, error) {
 			return store.Taken(ctx, topics.id(topic))
 		},

@@ -123,6 +123,7 @@ func (d *drain) consumer(stop context.CancelCauseFunc) kafkaclient.ConsumerConfi
 		Window: tierWindow, WindowBytes: windowBytes, Drain: drainAtStop, Log: d.log,
 		Handler:  func(ctx context.Context, m kafkaclient.Message) error { return d.handOn(ctx, m, stop) },
 		Progress: noteIntake(d.books.store, d.topic.ID, func(err error) { stop(err) }),
+		Lost:     noteDeleted(d.books.store, d.books.topics, nil),
 	}
 	if d.delay == 0 {
 		return cfg

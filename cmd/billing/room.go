@@ -35,6 +35,8 @@ type roomDeps struct {
 	instance *fleet.Instance
 	limit    func() limiter.Limit
 	left     *leftWatch
+	ahead    *aheadWatch
+	deleted  *deletedWatch
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
@@ -95,6 +97,8 @@ func (r *room) parts(l retry.Ladder, d roomDeps) []admin.Part {
 			return answers(err)
 		}},
 		{Name: "topics", Check: d.left.state},
+		{Name: "offsets", Check: d.ahead.state},
+		{Name: "retention", Check: d.deleted.state},
 	}
 }
 

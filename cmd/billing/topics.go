@@ -87,7 +87,7 @@ func newTopicsCommand() *cobra.Command {
 	for _, c := range []*cobra.Command{plan, apply} {
 		c.Flags().Int(partitionsFlag, 0, fmt.Sprintf("partitions of the topics (default: as many as the main topic has, or %d)", defaultParts))
 	}
-	cmd.AddCommand(plan, apply, newTopicsAcceptCommand(), newAcceptOffsetsCommand(), newTopicsDrainCommand())
+	cmd.AddCommand(plan, apply, newTopicsAcceptCommand(), newAcceptOffsetsCommand(), newAcceptDeletedCommand(), newTopicsDrainCommand())
 	return cmd
 }
 

@@ -23,6 +23,8 @@ const (
 	Failed   State = "failed"   // it does not answer or cannot work
 	// LeftBehind: orders wait in a topic that no instance reads; all else works.
 	LeftBehind State = "left_behind"
+	// Unhandled: orders were passed over, since somebody else committed their offsets or they were deleted; all else works.
+	Unhandled State = "unhandled"
 )
 
 func (s State) well() bool { return s == Ready || s == Paused }

@@ -43,7 +43,7 @@ func TestRestoredDatabaseIsNoticed(t *testing.T) {
 	i = w.start()
 	w.awaitCharged(append(after, waiting)...)
 	w.awaitState(declined, "declined")
-	require.NotNil(t, i.log.find("the database knows of fewer records than the group has committed, as one does that was restored: reading begins where it ends"))
+	require.NotNil(t, i.log.find("the database knows of fewer records than the group has committed, as one does that was restored, or another program has committed: reading begins where it ends"))
 	w.chargedOnce(append(append(after, waiting), before...)...)
 	require.Empty(t, w.provider.chargesOf(declined))
 	for _, o := range after {
@@ -55,7 +55,7 @@ func TestRestoredDatabaseIsNoticed(t *testing.T) {
 	i.stop()
 	i = w.start() // and once is enough
 	i.awaitReady()
-	require.Nil(t, i.log.find("the database knows of fewer records than the group has committed, as one does that was restored: reading begins where it ends"))
+	require.Nil(t, i.log.find("the database knows of fewer records than the group has committed, as one does that was restored, or another program has committed: reading begins where it ends"))
 }
 
 // An empty database under a group that was there before, and the ways out that the refusal names.

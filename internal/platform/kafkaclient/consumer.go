@@ -41,8 +41,9 @@ type ConsumerConfig struct {
 	// Stall is how long a partition may owe records, without our having paused it, or the group partitions, before that is
 	// reported; 0: 30 s.
 	Stall time.Duration
-	// Lost is told of records that were deleted before they were handled; may be nil.
-	Lost func(topic string, records int64)
+	// Lost is told of records from one offset to before another that were deleted before they were handled, and may be told
+	// again. While it fails the offsets of the partition stay. Nil: nobody is told.
+	Lost func(ctx context.Context, topic string, partition int32, from, to int64) error
 	// Careful tells up to which offset the records of a new assignment are handled one at a time; nil: none are.
 	Careful func(ctx context.Context, topic string, partition int32, committed int64) (until int64, err error)
 	// Taken tells up to which offset the partitions of the topic were taken, by our own books; a partition that is missing was
@@ -190,6 +191,7 @@ func (c *Consumer) take(km *kafka.Message) error {
 	if p.next == 0 && m.Offset < int64(p.from) {
 		c.cutBelow(p, m.Offset)
 	}
+	c.passed(p, m.Offset)
 	m.Received = time.Now()
 	it, first := p.enqueue(m, epochOf(km.TopicPartition), c.seed)
 	if c.cfg.Due != nil {

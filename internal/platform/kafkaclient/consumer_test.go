@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/platform/kafkaclient"
@@ -418,27 +417,6 @@ func TestProgressComesBeforeTheOffset(t *testing.T) {
 	eventually(t, func() bool { return f.committed(t) == 50 })
 	require.NoError(t, stop())
 	require.Equal(t, int64(50), counted)
-}
-
-// H12: what retention deleted before it was handled is told.
-func TestRecordsLostToRetentionAreTold(t *testing.T) {
-	f := newFixture(t, 1)
-	f.produce(10, "")
-	var before atomic.Int64
-	_, stop := f.start(t, nil, func(context.Context, kafkaclient.Message) error { before.Add(1); return nil })
-	eventually(t, func() bool { return before.Load() == 10 })
-	require.NoError(t, stop())
-	require.Equal(t, int64(10), f.committed(t))
-	f.produce(10, "")
-	_, err := f.Admin.DeleteRecords(t.Context(), kadm.OffsetsList{{Topic: f.topic, Partition: 0, At: 17}}.Offsets())
-	require.NoError(t, err)
-	var lost, handled atomic.Int64
-	_, stop = f.start(t, func(c *kafkaclient.ConsumerConfig) {
-		c.Lost = func(_ string, n int64) { lost.Add(n) }
-	}, func(context.Context, kafkaclient.Message) error { handled.Add(1); return nil })
-	eventually(t, func() bool { return handled.Load() == 3 })
-	require.Equal(t, int64(7), lost.Load())
-	require.NoError(t, stop())
 }
 
 func TestProducer(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 )
@@ -40,4 +41,22 @@ func (a *Admin) describeGroup(ctx context.Context, group string) (kafka.Consumer
 		return kafka.ConsumerGroupDescription{}, fmt.Errorf("describe group %s: %w", group, g.Error)
 	}
 	return g, nil
+}
+
+// Readers tells which client reads each partition of the topic, as the group knows it; a partition that nobody reads now is
+// missing. The client's name is what it says of itself: two programs may have the same.
+func (a *Admin) Readers(ctx context.Context, group, topic string) (map[int32]string, error) {
+	g, err := a.describeGroup(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	readers := map[int32]string{}
+	for _, m := range g.Members {
+		for _, tp := range m.Assignment.TopicPartitions {
+			if tp.Topic != nil && *tp.Topic == topic {
+				readers[tp.Partition] = fmt.Sprintf("client %q at %s", m.ClientID, strings.TrimPrefix(m.Host, "/"))
+			}
+		}
+	}
+	return readers, nil
 }

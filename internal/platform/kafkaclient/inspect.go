@@ -18,8 +18,7 @@ type outset struct {
 	careful int64 // records below this offset are handled one at a time
 }
 
-// inspect looks at where each partition begins: whether records were deleted before they were handled (hazard H12), and
-// how carefully its records are to be handled. Without an answer the assignment begins like any other.
+// inspect looks at where each partition begins: how carefully its records are to be handled. Without an answer the assignment begins like any other.
 func (c *Consumer) inspect(ctx context.Context, committed []kafka.TopicPartition) map[int32]outset {
 	outsets := map[int32]outset{}
 	ctx, cancel := context.WithTimeout(ctx, inspectPatience)
@@ -37,18 +36,6 @@ func (c *Consumer) inspect(ctx context.Context, committed []kafka.TopicPartition
 }
 
 func (c *Consumer) inspectOne(ctx context.Context, tp kafka.TopicPartition, outsets map[int32]outset) error {
-	if tp.Offset >= 0 {
-		low, _, err := c.ends(ctx, tp.Partition)
-		if err != nil {
-			return err
-		}
-		if lost := low - int64(tp.Offset); lost > 0 {
-			c.cfg.Log.Error("records were deleted by retention before they were handled", "topic", c.cfg.Topic, "partition", tp.Partition, "from", int64(tp.Offset), "to", low)
-			if c.cfg.Lost != nil {
-				c.cfg.Lost(c.cfg.Topic, lost)
-			}
-		}
-	}
 	if c.cfg.Careful == nil {
 		return nil
 	}

@@ -25,6 +25,8 @@ type partition struct {
 	odd        int // of them: they take no place in the window
 	bytes      int64
 	from       kafka.Offset // where it begins; OffsetInvalid: not known yet
+	taken      int64        // our books say that it was taken up to here; 0: they do not know
+	gaps       []gap        // that nobody has looked at yet
 	again      int64        // records below this offset may have been handled, and our books do not know of them
 	began      int64        // what ConsumerConfig.Careful was told of this; -1: it was not asked
 	careful    int64        // records below this offset are suspects: they are handled one at a time

@@ -93,7 +93,7 @@ func (c *Consumer) place(ctx context.Context, ps []*partition, patience time.Dur
 	if len(ps) == 0 {
 		return nil
 	}
-	committed, again, err := c.committed(ctx, ps, patience)
+	committed, known, err := c.committed(ctx, ps, patience)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,8 @@ func (c *Consumer) place(ctx context.Context, ps []*partition, patience time.Dur
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, p := range ps {
-		p.from, p.epoch, p.again = committed[i].Offset, epochOf(committed[i]), again[p.id]
+		p.from, p.epoch = committed[i].Offset, epochOf(committed[i])
+		p.taken, p.again = known[p.id].taken, known[p.id].again
 		if o, known := outsets[p.id]; known {
 			p.began, p.careful = o.began, o.careful
 		}
@@ -109,8 +110,14 @@ func (c *Consumer) place(ctx context.Context, ps []*partition, patience time.Dur
 	return nil
 }
 
+// record is what our books know of a partition.
+type record struct {
+	taken int64 // up to here it was taken; 0: nothing is known
+	again int64 // below this offset records may have been handled, and are not in the books
+}
+
 // committed asks for the group's offsets, and for what our books know, again and again until the patience ends.
-func (c *Consumer) committed(ctx context.Context, ps []*partition, patience time.Duration) (at []kafka.TopicPartition, again map[int32]int64, err error) {
+func (c *Consumer) committed(ctx context.Context, ps []*partition, patience time.Duration) (at []kafka.TopicPartition, known map[int32]record, err error) {
 	tps := make([]kafka.TopicPartition, len(ps))
 	for i, p := range ps {
 		tps[i] = c.tp(p.id, kafka.OffsetInvalid)
@@ -120,8 +127,8 @@ func (c *Consumer) committed(ctx context.Context, ps []*partition, patience time
 	err = ctx.Err()
 	for ctx.Err() == nil {
 		if at, err = c.askCommitted(tps, millis(ctx, patience)); err == nil {
-			if again, err = c.setBack(ctx, at); err == nil {
-				return at, again, nil
+			if known, err = c.setBack(ctx, at); err == nil {
+				return at, known, nil
 			}
 		}
 		c.noteError(kafkaError(err))
@@ -134,8 +141,8 @@ func (c *Consumer) committed(ctx context.Context, ps []*partition, patience time
 }
 
 // setBack lets partitions begin where our books end, if that is below what the group has committed: the books were restored
-// to an earlier state, or offsets were set forward (hazard H27). It returns what was committed of those.
-func (c *Consumer) setBack(ctx context.Context, at []kafka.TopicPartition) (again map[int32]int64, err error) {
+// to an earlier state, or somebody else has committed (hazard H27).
+func (c *Consumer) setBack(ctx context.Context, at []kafka.TopicPartition) (all map[int32]record, err error) {
 	if c.cfg.Taken == nil {
 		return nil, nil
 	}
@@ -143,21 +150,22 @@ func (c *Consumer) setBack(ctx context.Context, at []kafka.TopicPartition) (agai
 	if err != nil {
 		return nil, fmt.Errorf("read what was taken: %w", err)
 	}
-	again = map[int32]int64{}
+	all = map[int32]record{}
 	for i, tp := range at {
 		next, known := taken[tp.Partition]
+		all[tp.Partition] = record{taken: next}
 		if tp.Offset <= 0 || known && next >= int64(tp.Offset) {
 			continue
 		}
 		// Behind the committed offset as many may have been under way, and are forgotten, too (torture, seed 50022).
-		again[tp.Partition] = int64(tp.Offset) + int64(c.cfg.Window)
+		all[tp.Partition] = record{next, int64(tp.Offset) + int64(c.cfg.Window)}
 		if at[i].Offset = kafka.Offset(next); !known {
 			at[i].Offset, at[i].LeaderEpoch = kafka.OffsetBeginning, nil
 		}
-		c.cfg.Log.Error("the database knows of fewer records than the group has committed, as one does that was restored: reading begins where it ends",
+		c.cfg.Log.Error("the database knows of fewer records than the group has committed, as one does that was restored, or another program has committed: reading begins where it ends",
 			"topic", c.cfg.Topic, "partition", tp.Partition, "from", next, "committed", int64(tp.Offset))
 	}
-	return again, nil
+	return all, nil
 }
 
 // askCommitted asks once. Where nothing was ever committed the group begins with the earliest record; an offset that could

@@ -128,19 +128,25 @@ func (c *Consumer) storeLoop(ctx context.Context) {
 }
 
 // store moves the stored offsets to the first unfinished record of each partition, after Progress has noted the ranges.
-// A range that could not be noted is offered again with the next one.
+// A range that could not be noted is offered again with the next one. Records that were deleted below it are told before.
 func (c *Consumer) store(ctx context.Context) {
 	c.storing.Lock()
 	defer c.storing.Unlock()
 	c.collect()
-	if len(c.ranges) == 0 {
+	untold := c.tellDeleted(ctx)
+	if len(untold) > 0 {
+		signal(c.finished) // and told again
+	}
+	ps := make([]Progress, 0, len(c.ranges))
+	for p, r := range c.ranges {
+		if !untold[p] {
+			ps = append(ps, r)
+		}
+	}
+	if len(ps) == 0 {
 		return
 	}
 	if c.cfg.Progress != nil {
-		ps := make([]Progress, 0, len(c.ranges))
-		for _, r := range c.ranges {
-			ps = append(ps, r)
-		}
 		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 		err := c.cfg.Progress(bounded, ps)
 		cancel()
@@ -153,7 +159,7 @@ func (c *Consumer) store(ctx context.Context) {
 		}
 	}
 	crash.At(crash.BeforeStoreOffset)
-	c.storeOffsets()
+	c.storeOffsets(untold)
 	crash.At(crash.BeforeCommit)
 }
 
@@ -182,16 +188,18 @@ func (c *Consumer) collect() {
 	}
 }
 
-func (c *Consumer) storeOffsets() {
+func (c *Consumer) storeOffsets(but map[*partition]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var tps []kafka.TopicPartition
 	for p, r := range c.ranges {
-		if !p.gone {
+		if but[p] {
+			continue
+		}
+		if delete(c.ranges, p); !p.gone {
 			tps = append(tps, c.tpAfter(p.id, kafka.Offset(r.Next), r.epoch))
 		}
 	}
-	clear(c.ranges)
 	if len(tps) == 0 {
 		return
 	}

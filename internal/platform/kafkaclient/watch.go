@@ -79,6 +79,7 @@ func (c *Consumer) reached(partition int32, end int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.parts[partition]; p != nil && p.paused != unplaced {
+		c.passed(p, end)
 		p.end = max(p.end, end)
 		if p.tail() > 0 { // the group's offset follows, or the group would seem to lag
 			signal(c.finished)

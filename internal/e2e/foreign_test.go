@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"example.com/billing/internal/testkit"
+)
+
+// stranger joins a group by mistake, reads what it gets, and commits. It has a partition by then, and leaves when leave is
+// called.
+func (w *world) stranger(group, topic string) (leave func()) {
+	w.t.Helper()
+	assigned := make(chan struct{}, 1)
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(w.kafka.Brokers, ",")...), kgo.ClientID("stranger"), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.AutoCommitInterval(200*time.Millisecond),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
+			if len(got[topic]) > 0 {
+				select {
+				case assigned <- struct{}{}:
+				default:
+				}
+			}
+		}))
+	require.NoError(w.t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for !client.PollFetches(context.Background()).IsClientClosed() {
+		}
+	}()
+	testkit.Receive(w.t, assigned, "the stranger has a partition")
+	return func() { client.Close(); <-done }
+}
+
+// Another program joins a group, takes partitions and commits: nobody charges the orders there. It is told by name, and the
+// orders are charged once it has left.
+func TestAStrangerInTheGroupIsTold(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		where func(*world) (topic, group string)
+		fails bool // some orders fail once, so that they come to the tier
+	}{
+		"main topic":  {func(w *world) (string, string) { return w.main, w.group }, false},
+		"retry topic": {func(w *world) (string, string) { return w.tiers[0], w.groupOf(w.tiers[0]) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			topic, group := row.where(w)
+			i := w.start()
+			i.awaitShare()
+			i.awaitReady()
+			leave := w.stranger(group, topic)
+
+			var orders []order
+			w.await(func() bool {
+				if len(orders) < 300 {
+					batch := w.newOrders(13)
+					if row.fails { // few of them: the provider is well
+						w.provider.script(batch[0], refuses(500, "later"))
+					}
+					orders = append(orders, batch...)
+					w.produce(batch...)
+				}
+				return i.metric("billing_committed_ahead", `topic="`+topic+`"`) > 0
+			}, "a partition is ahead of the books")
+			ok, reasons := i.ready()
+			require.False(t, ok)
+			require.Contains(t, reasons, "offsets: "+topic+"[")
+			require.Contains(t, reasons, `client "stranger" at `)
+			require.NotNil(t, i.log.find("the group has committed records that this service has not taken: another program may have joined it"))
+			require.Less(t, w.charged(orders), len(orders))
+
+			leave()
+			w.awaitCharged(orders...)
+			w.chargedOnce(orders...)
+			w.await(func() bool { return w.balance().Taken == int64(w.kafka.Count(w.main)) }, "every record is taken")
+			w.settled()
+			i.awaitReady()
+		})
+	}
+}
