@@ -9,11 +9,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"example.com/billing/internal/admin"
-	"example.com/billing/internal/billing/pgstore"
 	"example.com/billing/internal/platform/kafkaclient"
 	"example.com/billing/internal/platform/telemetry"
 )
+
+// offsetBrokers is what the brokers know of offsets: kafkaclient.Admin.
+type offsetBrokers interface {
+	Starts(ctx context.Context, topic string) (map[int32]int64, error)
+	Committed(ctx context.Context, group, topic string, partitions int) (map[int32]int64, error)
+	Readers(ctx context.Context, group, topic string) (map[int32]string, error)
+}
+
+// offsetBooks is what the database knows of them: pgstore.Store.
+type offsetBooks interface {
+	Taken(ctx context.Context, topicID uuid.UUID) (map[int32]int64, error)
+	TakenFor(ctx context.Context, topicID uuid.UUID) (time.Duration, error)
+}
 
 // aheadWatch looks for partitions of which a group has committed more than our books know. An instance of ours notes what it
 // has taken before it commits, so somebody else has committed: another program that joined the group by mistake, or a person
@@ -22,9 +36,9 @@ import (
 // They are read when the partition is assigned to an instance of ours the next time (hazard H27). As long as the other
 // program has the partition nothing can be done about it from here: the watch tells a person.
 type aheadWatch struct {
-	consumers []kafkaclient.ConsumerConfig // topics and groups of this instance
-	reader    *kafkaclient.Reader
-	store     *pgstore.Store
+	consumers []kafkaclient.ConsumerConfig // topics and groups of this instance; the main topic's is the first
+	brokers   offsetBrokers
+	books     offsetBooks
 	topics    topicIDs
 	log       *slog.Logger
 
@@ -53,8 +67,12 @@ func (a aheadOfBooks) String() string {
 		a.topic, a.partition, a.group, a.committed, a.taken, reader)
 }
 
-// aheadEvery is how long this can stay unnoticed.
-const aheadEvery = 10 * time.Second
+const (
+	aheadEvery = 10 * time.Second // how long this can stay unnoticed
+	// An instance of a release that keeps no books of the retry topics may run beside us for so long, in a rolling upgrade. What
+	// it commits there looks like another program's, and a red light would stop the upgrade.
+	upgradeTakes = time.Hour
+)
 
 // register shows how many offsets nobody of ours has taken.
 func (w *aheadWatch) register(m *telemetry.Metrics) {
@@ -111,30 +129,43 @@ func (w *aheadWatch) refresh(ctx context.Context) {
 	w.ahead = ahead
 }
 
-// look compares. The books are asked last: what was committed before is in them by then.
+// look compares. The books are asked last: what was committed before is in them by then. What the topic does not hold any
+// more nobody can take.
 func (w *aheadWatch) look(ctx context.Context, topic, group string) (ahead []aheadOfBooks, err error) {
-	committed, err := committedOf(ctx, w.reader.Admin, group, topic)
+	starts, err := w.brokers.Starts(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
-	taken, err := w.store.Taken(ctx, w.topics.id(topic))
+	committed, err := w.brokers.Committed(ctx, group, topic, len(starts))
+	if err != nil {
+		return nil, err
+	}
+	taken, err := w.books.Taken(ctx, w.topics.id(topic))
 	if err != nil {
 		return nil, err
 	}
 	for p, next := range committed {
-		if next > taken[p] {
-			ahead = append(ahead, aheadOfBooks{topic: topic, group: group, partition: p, committed: next, taken: taken[p]})
+		if from := max(taken[p], starts[p]); next > from {
+			ahead = append(ahead, aheadOfBooks{topic: topic, group: group, partition: p, committed: next, taken: from})
 		}
 	}
 	if len(ahead) == 0 {
 		return nil, nil
 	}
-	readers, err := w.reader.Readers(ctx, group, topic)
+	if topic != w.consumers[0].Topic {
+		if kept, err := w.books.TakenFor(ctx, w.topics.id(topic)); err != nil || kept < upgradeTakes {
+			return nil, err
+		}
+	}
+	readers, err := w.brokers.Readers(ctx, group, topic)
+	if err != nil { // it is told without them
+		w.log.Debug("members of the group not read", "group", group, "error", err)
+	}
 	for i, a := range ahead {
 		ahead[i].reader = readers[a.partition]
 	}
 	slices.SortFunc(ahead, func(a, b aheadOfBooks) int { return int(a.partition - b.partition) })
-	return ahead, err
+	return ahead, nil
 }
 
 // state is what readiness shows.

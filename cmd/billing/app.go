@@ -148,7 +148,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, opt serveOptions) 
 	}
 	left := &leftWatch{leftBehind: leftBehind{reader, store, ladder, cfg.Group}, log: log}
 	left.register(metrics)
-	ahead := &aheadWatch{consumers: crew.configs, reader: reader, store: store, topics: topics, log: log}
+	ahead := &aheadWatch{consumers: crew.configs, brokers: reader, books: store, topics: topics, log: log}
 	ahead.register(metrics)
 	deleted := &deletedWatch{store: store, log: log}
 	deleted.register(metrics)

@@ -50,19 +50,55 @@ func committedOf(ctx context.Context, admin *kafkaclient.Admin, group, topic str
 	return admin.Committed(ctx, group, topic, topics[topic].Partitions)
 }
 
-// eachGroup reads what the groups have committed in the main topic and in the tiers, and hands it over.
-func eachGroup(ctx context.Context, cfg Config, l retry.Ladder, admin *kafkaclient.Admin, ids topicIDs, note func(context.Context, uuid.UUID, map[int32]int64) error) error {
+// groupsOf are the groups that read the main topic and the tiers, by topic.
+func groupsOf(cfg Config, l retry.Ladder) map[string]string {
 	groups := map[string]string{l.Main(): cfg.Group}
 	for _, t := range l.Tiers() {
 		groups[t.Topic] = t.Group
 	}
-	for topic, group := range groups {
+	return groups
+}
+
+// eachGroup reads what the groups have committed in the main topic and in the tiers, and hands it over.
+func eachGroup(ctx context.Context, cfg Config, l retry.Ladder, admin *kafkaclient.Admin, ids topicIDs, note func(context.Context, uuid.UUID, map[int32]int64) error) error {
+	for topic, group := range groupsOf(cfg, l) {
 		committed, err := committedOf(ctx, admin, group, topic)
 		if err != nil {
 			return err
 		}
 		if err := note(ctx, ids.id(topic), committed); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// refuseWhileRead refuses to take what was committed as settled while a member of the group is at it: our instances read from
+// where the books end, and what they finish would not be counted; another program goes on to commit.
+func refuseWhileRead(ctx context.Context, cfg Config, admin *kafkaclient.Admin, store *pgstore.Store, ids topicIDs) error {
+	for topic, group := range groupsOf(cfg, cfg.ladder()) {
+		committed, err := committedOf(ctx, admin, group, topic)
+		if err != nil {
+			return err
+		}
+		taken, err := store.Taken(ctx, ids.id(topic))
+		if err != nil {
+			return err
+		}
+		var readers map[int32]string // asked for once it matters
+		for p, next := range committed {
+			if next <= taken[p] {
+				continue
+			}
+			if readers == nil {
+				if readers, err = admin.Readers(ctx, group, topic); err != nil {
+					return err
+				}
+			}
+			if reader := readers[p]; reader != "" {
+				return fmt.Errorf("%s[%d]: group %s has committed up to %d, the database knows only up to %d, and %s reads it now: stop all members of the group first",
+					topic, p, group, next, taken[p], reader)
+			}
 		}
 	}
 	return nil
@@ -92,6 +128,9 @@ func newAcceptOffsetsCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
+			if err := refuseWhileRead(cmd.Context(), cfg, reader.Admin, store, ids); err != nil {
+				return err
+			}
 			if err := eachGroup(cmd.Context(), cfg, cfg.ladder(), reader.Admin, ids, store.AcceptTaken); err != nil {
 				return err
 			}

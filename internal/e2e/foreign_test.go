@@ -56,6 +56,7 @@ func TestAStrangerInTheGroupIsTold(t *testing.T) {
 			i := w.start()
 			i.awaitShare()
 			i.awaitReady()
+			w.booksAreOld()
 			leave := w.stranger(group, topic)
 
 			var orders []order
@@ -76,6 +77,9 @@ func TestAStrangerInTheGroupIsTold(t *testing.T) {
 			require.Contains(t, reasons, `client "stranger" at `)
 			require.NotNil(t, i.log.find("the group has committed records that this service has not taken: another program may have joined it"))
 			require.Less(t, w.charged(orders), len(orders))
+			refused := w.run(nil, "topics", "accept-offsets")
+			require.Equal(t, 1, refused.code, refused.out)
+			require.Contains(t, refused.err, "stop all members of the group first")
 
 			leave()
 			w.awaitCharged(orders...)
@@ -85,4 +89,36 @@ func TestAStrangerInTheGroupIsTold(t *testing.T) {
 			i.awaitReady()
 		})
 	}
+}
+
+// booksAreOld: what is taken has been kept for longer than a rolling upgrade takes.
+func (w *world) booksAreOld() {
+	w.t.Helper()
+	_, err := w.db.Pool.Exec(w.t.Context(), `UPDATE known_topics SET taken_since = taken_since - interval '2 hours'`)
+	require.NoError(w.t, err)
+}
+
+// A person may take what another program has committed as it is: then it is told no more, and not read.
+func TestForeignOffsetsAreAccepted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	i := w.start()
+	w.produce(w.newOrders(6)...)
+	w.settled()
+	i.stop()
+	left := w.newOrders(6)
+	w.produce(left...)
+	ends, err := w.kafka.Admin.ListEndOffsets(t.Context(), w.main)
+	require.NoError(t, err)
+	require.NoError(t, w.kafka.Admin.CommitAllOffsets(t.Context(), w.group, ends.Offsets()))
+	require.Contains(t, w.mustRun("topics", "accept-offsets").out, "accepted")
+	i = w.start()
+	fresh := w.newOrders(6)
+	w.produce(fresh...)
+	w.awaitCharged(fresh...)
+	w.await(func() bool { return w.committed(w.main, w.group) }, "all offsets are committed")
+	i.awaitReady()
+	w.even()
+	require.Nil(t, i.log.find("the group has committed records that this service has not taken: another program may have joined it"))
+	require.Zero(t, w.charged(left))
 }

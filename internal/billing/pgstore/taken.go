@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -19,6 +20,17 @@ func (s *Store) Taken(ctx context.Context, topicID uuid.UUID) (taken map[int32]i
 		taken[k.partition] = next
 	}
 	return taken, err
+}
+
+// TakenFor is how long it has been kept what is taken of the topic; 0: it is not kept yet.
+func (s *Store) TakenFor(ctx context.Context, topicID uuid.UUID) (d time.Duration, err error) {
+	err = s.patiently(ctx, "read since when is counted", func(ctx context.Context, db session) error {
+		var seconds float64
+		err := db.QueryRow(ctx, `SELECT coalesce(max(extract(epoch FROM now() - taken_since)), 0)::float8 FROM known_topics WHERE topic_id = $1`, topicID).Scan(&seconds)
+		d = time.Duration(seconds * float64(time.Second))
+		return err
+	})
+	return d, err
 }
 
 // Blank reports whether the database was never worked with: there is no installation, and nothing was taken.

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -60,4 +61,26 @@ func TestTopicsOfAnOlderReleaseHaveTheirGroup(t *testing.T) {
 	known, err := s.KnownTopics(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"billing", "billing-retry-1m30s"}, []string{known[0].Group, known[1].Group})
+}
+
+// How long it has been kept what is taken is that of the incarnation.
+func TestHowLongBooksAreKept(t *testing.T) {
+	s := newFixture(t)
+	tier := KnownTopic{Name: "orders.retry-5s", ID: uuid.New(), Group: "g-retry-5s"}
+	require.NoError(t, s.KnowTopics(t.Context(), []KnownTopic{tier}))
+	kept := func() time.Duration {
+		t.Helper()
+		d, err := s.TakenFor(t.Context(), tier.ID)
+		require.NoError(t, err)
+		return d.Truncate(time.Hour)
+	}
+	require.Zero(t, kept(), "not yet")
+	require.NoError(t, s.CountTaken(t.Context(), tier.ID, nil))
+	_, err := s.pool.Exec(t.Context(), `UPDATE known_topics SET taken_since = taken_since - interval '3 hours'`)
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Hour, kept())
+	require.NoError(t, s.CountTaken(t.Context(), tier.ID, nil))
+	require.Equal(t, 3*time.Hour, kept(), "another start")
+	tier.ID = uuid.New()
+	require.Zero(t, kept(), "another topic of the name")
 }

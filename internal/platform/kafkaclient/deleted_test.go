@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.com/billing/internal/platform/kafkaclient"
 )
@@ -110,4 +111,35 @@ func TestRecordsDeletedWhileTheLineIsHeldAreTold(t *testing.T) {
 	eventually(t, func() bool { return f.committed(t) == 100 })
 	require.NoError(t, stop())
 	require.Equal(t, [][2]int64{{received, 90}}, l.all())
+}
+
+// Jumps over what is no record are no losses: transaction markers and aborted records, at the end and in between. Nor is what
+// was deleted after it had been handled, or before the group began.
+func TestWhatIsNoRecordIsNotLost(t *testing.T) {
+	t.Parallel()
+	f := newFaultyFixture(t, 1)
+	f.produce(10, "")
+	f.deleteBelow(t, 3)
+	var lost atomic.Int64
+	count := newTally()
+	tell := func(cfg *kafkaclient.ConsumerConfig) {
+		cfg.Client.Extra["auto.commit.interval.ms"] = "100"
+		cfg.Lost = func(context.Context, string, int32, int64, int64) error { lost.Add(1); return nil }
+	}
+	_, stop := f.start(t, tell, count.handle)
+	eventually(t, func() bool { return f.Committed(f.group, f.topic)[0] == 10 })
+	f.transact(t, kgo.TryAbort)
+	f.transact(t, kgo.TryCommit)
+	f.produce(5, "")
+	f.transact(t, kgo.TryCommit)
+	eventually(t, func() bool { return count.handled() == 7+3+5+3 })
+	end := f.Committed(f.group, f.topic)[0]
+	eventually(t, func() bool { end = f.Committed(f.group, f.topic)[0]; return end == 10+4+4+5+4 })
+	require.NoError(t, stop())
+	f.deleteBelow(t, end)
+	_, stop = f.start(t, tell, count.handle)
+	f.produce(5, "")
+	eventually(t, func() bool { return f.Committed(f.group, f.topic)[0] == end+5 })
+	require.NoError(t, stop())
+	require.Zero(t, lost.Load())
 }
