@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/billing/internal/demo/providersim"
+	"example.com/billing/internal/testkit"
 )
 
 func TestDemoFaultsAreValid(t *testing.T) {
@@ -18,6 +19,7 @@ func TestDemoFaultsAreValid(t *testing.T) {
 
 // The demo from its start to its balance, which must be even: no order without a fate, none charged twice.
 func TestDemoEndsEven(t *testing.T) {
+	testkit.NeedsServer(t)
 	setRequired(t)
 	t.Setenv("BILLING_DATABASE_URL", "")
 	var out bytes.Buffer

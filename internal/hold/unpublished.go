@@ -29,6 +29,11 @@ func (u unpublished) published(topic string) {
 // settled forgets a message that was charged after all, and reports whether nobody waits any more.
 func (u unpublished) settled(record string, now time.Time) bool {
 	delete(u, record)
+	return u.nobody(now)
+}
+
+// nobody reports whether no message waits any more.
+func (u unpublished) nobody(now time.Time) bool {
 	for other, r := range u {
 		if now.Sub(r.at) > forgottenAfter {
 			delete(u, other)

@@ -72,6 +72,16 @@ func TestAHoldForAPublicationEndsWhenNobodyNeedsIt(t *testing.T) {
 	}
 }
 
+// The message went with its partition, and nothing else comes (torture, seed 72023).
+func TestAHoldForAPublicationEndsThoughNothingComes(t *testing.T) {
+	l, now, _, _ := newToldLine(t)
+	refuse(l, "a", "tier")
+	*now = now.Add(forgottenAfter)
+	require.Equal(t, failure.PublishRefused, held(l))
+	*now = now.Add(time.Second)
+	require.Empty(t, held(l))
+}
+
 // A provider that goes down while the brokers refuse is an outage of its own.
 func TestAProviderThatFailsMeanwhileIsFound(t *testing.T) {
 	l, _ := newTestLine(t, failure.Hold)

@@ -33,6 +33,7 @@ type Cluster struct {
 // Kafka gives the test an embedded broker, or its own names on the cluster of BILLING_TEST_KAFKA_BROKERS.
 func Kafka(t testing.TB) *Cluster {
 	t.Helper()
+	NeedsServer(t)
 	brokers := os.Getenv("BILLING_TEST_KAFKA_BROKERS")
 	if brokers == "" {
 		return FakeKafka(t)
@@ -46,6 +47,7 @@ func Kafka(t testing.TB) *Cluster {
 // FakeKafka gives the test an embedded broker in any case: for faults that a real one cannot be asked for.
 func FakeKafka(t testing.TB) *Cluster {
 	t.Helper()
+	NeedsServer(t)
 	c := &Cluster{t: t, dir: t.TempDir()}
 	c.start(0)
 	c.connect()

@@ -33,6 +33,7 @@ type Database struct {
 // with it.
 func Postgres(t testing.TB) *Database {
 	t.Helper()
+	NeedsServer(t)
 	server, err := sharedServer()
 	require.NoError(t, err, "no PostgreSQL to test with")
 	name := "test_" + strings.ToLower(rand.Text()[:12])

@@ -1,8 +1,9 @@
 // Package testkit gives a test its own Kafka topics and its own migrated database, and ways to wait without sleeping.
 //
 // It starts what it needs by itself: an embedded broker and an embedded PostgreSQL. With BILLING_TEST_KAFKA_BROKERS and
-// BILLING_TEST_DATABASE_URL the same tests run against real servers. What cannot be had fails the test; nothing is ever
-// skipped. Tests need not clean up, and may run in parallel. Only tests import this package.
+// BILLING_TEST_DATABASE_URL the same tests run against real servers. What cannot be had fails the test. Only -short, which
+// `make check` uses, skips the tests that ask for a server. Tests need not clean up, and may run in parallel. Only tests
+// import this package.
 package testkit
 
 import (
@@ -16,6 +17,15 @@ import (
 // Patience is how long the helpers wait for what must happen. It is long for the sake of slow machines: a passing test
 // never waits it out.
 const Patience = 20 * time.Second
+
+// NeedsServer skips the test under -short. Kafka and Postgres call it; a test that starts servers by other means calls it
+// itself.
+func NeedsServer(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a server; runs without -short")
+	}
+}
 
 // Eventually waits until a condition that nobody signals holds. It looks every few milliseconds.
 func Eventually(t testing.TB, holds func() bool, what string, args ...any) {
