@@ -36,7 +36,7 @@ func (w *offsetWorld) Committed(_ context.Context, _, topic string, _ int) (map[
 }
 
 // Readers may be refused: it takes another right than the rest.
-func (w *offsetWorld) Readers(context.Context, string, string) (map[int32]string, error) {
+func (*offsetWorld) Readers(context.Context, string, string) (map[int32]string, error) {
 	return nil, errors.New("not authorized to describe the group")
 }
 

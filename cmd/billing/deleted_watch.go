@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -79,6 +80,12 @@ func (w *deletedWatch) refresh(ctx context.Context) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, d := range deleted {
+		if !slices.Contains(w.deleted, d) {
+			w.log.Error("records were deleted before they were handled, and nobody has accepted that", "topic", d.Topic, "partition", d.Partition,
+				"from", d.From, "to", d.To, "next", "billing topics accept-deleted")
+		}
+	}
 	w.deleted = deleted
 }
 

@@ -93,8 +93,8 @@ func (d *drain) untilRead(ctx context.Context, consumer *kafkaclient.Consumer, l
 	tick := time.NewTicker(drainLook)
 	defer tick.Stop()
 	for told := d.began; ; {
-		unfinished := 0
-		for _, p := range consumer.State() {
+		unfinished, partitions := 0, consumer.State()
+		for _, p := range partitions {
 			unfinished += p.Unfinished
 		}
 		records, err := left.unread(ctx, d.topic)
@@ -108,6 +108,9 @@ func (d *drain) untilRead(ctx context.Context, consumer *kafkaclient.Consumer, l
 		case time.Since(told) > drainTells:
 			told = time.Now()
 			d.log.Info("draining", "topic", d.topic.Name, "handed_on", d.handed.Load(), "left", records)
+			if len(partitions) == 0 {
+				d.log.Warn("other members of the group have all partitions; one that was killed is a member until its session ends", "topic", d.topic.Name, "group", d.topic.Group)
+			}
 		}
 		select {
 		case <-ctx.Done():

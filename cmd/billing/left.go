@@ -137,6 +137,9 @@ func (b leftBehind) unread(ctx context.Context, t pgstore.KnownTopic) (sum int64
 			from[p] = max(from[p], t.ReadTo[p])
 		}
 	}
+	if err := b.noteDeleted(ctx, t, from); err != nil { // before ReadTo moves past it
+		return 0, err
+	}
 	unread, err := b.reader.Unread(ctx, t.Name, from)
 	if err != nil {
 		return 0, err
@@ -153,6 +156,37 @@ func (b leftBehind) unread(ctx context.Context, t pgstore.KnownTopic) (sum int64
 		return sum, b.store.NoteRead(ctx, t)
 	}
 	return sum, nil
+}
+
+// noteDeleted keeps what retention deleted of a topic that nobody reads (hazard H12); an instance that reads it tells by itself.
+// Where neither the group nor our books have been anywhere, nobody knows what there was.
+func (b leftBehind) noteDeleted(ctx context.Context, t pgstore.KnownTopic, from map[int32]int64) error {
+	starts, err := b.reader.Starts(ctx, t.Name)
+	if err != nil {
+		return err
+	}
+	taken, err := b.store.Taken(ctx, t.ID)
+	if err != nil {
+		return err
+	}
+	var gone []pgstore.Deleted
+	for p, start := range starts {
+		if at := max(from[p], taken[p]); at > 0 && start > at {
+			gone = append(gone, pgstore.Deleted{TopicID: t.ID, Topic: t.Name, Partition: p, From: at, To: start})
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	if read, err := b.reader.HasReader(ctx, t.Group, t.Name); err != nil || read {
+		return err
+	}
+	for _, d := range gone {
+		if _, err := b.store.NoteDeleted(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // otherReaders is how long a start waits for instances with other settings that still read a topic: one that was killed is a
