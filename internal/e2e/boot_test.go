@@ -189,7 +189,7 @@ func TestTopicRecreatedWithOtherPartitions(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			i := w.start()
-			before := w.failOnce(3)
+			before := w.failOnce(4)
 			w.awaitCharged(before...)
 			i.stop()
 			_, err := w.kafka.Admin.DeleteTopic(t.Context(), w.tiers[0])
@@ -199,14 +199,14 @@ func TestTopicRecreatedWithOtherPartitions(t *testing.T) {
 			w.refusesToStart(nil, 1, w.tiers[0], "billing topics accept")
 			require.Contains(t, w.mustRun("topics", "accept").out, "accepted "+w.tiers[0]+" as it was created again: group "+w.groupOf(w.tiers[0])+" begins with its first record")
 			w.start()
-			after := w.newOrders(3) // no more, as in failOnce
+			after := w.newOrders(4)
 			for _, o := range after {
 				w.provider.script(o, refuses(500, "later"))
 				w.produce(o)
 				w.awaitCharged(o)
 			}
 			w.chargedOnce(append(before, after...)...)
-			require.Equal(t, 3, w.kafka.Count(w.tiers[0]))
+			require.Equal(t, 4, w.kafka.Count(w.tiers[0]))
 			w.settled()
 		})
 	}

@@ -35,11 +35,9 @@ func handedOn(t *testing.T, c command) int {
 	return n
 }
 
-// failOnce makes orders that wait in the first retry topic: each has failed once. Three at most: when three others have failed
-// lately, a failure is the provider's and not counted, and its order waits in the last retry topic (hold/partial.go).
+// failOnce makes orders that wait in the first retry topic: each has failed once.
 func (w *world) failOnce(n int) []order {
 	w.t.Helper()
-	require.LessOrEqual(w.t, n, 3, "orders that fail")
 	os := w.newOrders(n)
 	for _, o := range os {
 		w.provider.script(o, refuses(500, "later"))

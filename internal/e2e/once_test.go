@@ -111,7 +111,7 @@ func TestUnknownIsSticky(t *testing.T) {
 	w.provider.script(o, moneyMovesThen(refuses(500, "")), refuses(400, "key_too_old"), refuses(400, "key_too_old"), refuses(422, "no"))
 	w.produce(o)
 	letter := w.awaitOne(w.dlq, o)
-	require.Equal(t, []string{"unknown", "provider_bad_answer", "4"}, []string{header(letter, "x-error-class"), header(letter, "x-error-reason"), header(letter, "x-retry-attempt")})
+	require.Equal(t, []string{"unknown", "refused_after_unknown", "4"}, []string{header(letter, "x-error-class"), header(letter, "x-error-reason"), header(letter, "x-retry-attempt")})
 	require.Equal(t, "unknown", w.row(o).State)
 	stop()
 	w.settled()

@@ -79,6 +79,9 @@ type Attempt struct {
 	Order    string    // empty when it could not be decoded
 	Began    time.Time // when the attempt began
 	Answered bool      // the provider took a decision in it, so it worked then
+	First    bool      // nobody tried this message before
+	Earlier  int       // how often it has failed before, counted or not
+	Last     bool      // one more counted failure is its end
 	To       string    // the topic that did not take its record; empty: none was published
 }
 
@@ -125,7 +128,7 @@ func (l *Line) learn(a Attempt, charged bool, now time.Time) {
 		l.suspects.answered = a.Began
 	}
 	if a.Answered {
-		l.partial.note(a.Order, false, now)
+		l.partial.note(a, false, now)
 	}
 	switch l.reason.Cure() {
 	case failure.ByAnswer:
@@ -174,7 +177,7 @@ func (l *Line) judge(a Attempt, f *failure.Error, now time.Time) failure.Fault {
 	outage := f.Reason.Outage()
 	ofProvider := outage.Cure() == failure.ByAnswer
 	if ofProvider && fault == failure.OfDependency { // also while the line is held: what probes meet then tells as much
-		l.partial.note(a.Order, true, now)
+		l.partial.note(a, true, now)
 	}
 	if l.breakers[outage].failed(a.Order, a.Began, now) || l.reason == outage || l.reason.Cure() == failure.ByAnswer {
 		f.Reason = outage
@@ -182,14 +185,14 @@ func (l *Line) judge(a Attempt, f *failure.Error, now time.Time) failure.Fault {
 	}
 	if fault == failure.OfSuspect {
 		if fault = l.suspects.judge(a.Order, f.Reason, now); ofProvider && fault == failure.OfDependency {
-			l.partial.note(a.Order, true, now)
+			l.partial.note(a, true, now)
 		}
 	}
 	if fault != failure.OfDependency {
 		return fault
 	}
-	if ofProvider && l.partial.failing(a.Order, now) {
-		f.Uncounted, f.RetryAfter = true, max(f.RetryAfter, partialWait)
+	if ofProvider && l.partial.spares(a, now) {
+		f.Uncounted, f.RetryAfter = true, max(f.RetryAfter, sparedFor)
 		l.tellPartial(f, now)
 	}
 	if f.Uncounted {

@@ -7,107 +7,73 @@ import (
 	"example.com/billing/internal/failure"
 )
 
-// partial notices that the provider fails many, and not all: one of its nodes is sick, or one of ten is left. No breaker
-// opens for that, since successes come between; but four failures in a row, which is what an order may have, are then the
-// provider's doing and not the order's. While it lasts failures are not counted: the orders wait, as for a rate limit.
+// partial notices that the provider fails many orders, and not all: one of its nodes is sick, or one of ten is left. No
+// breaker opens for that, since successes come between; but then four failures, which is what an order may have, are the
+// provider's doing and not the order's.
 //
-// An order that always fails must not hide among them for ever. Where a share p of the attempts fails, one order fails n
-// times in a row by chance with p^n. When that is next to impossible, and only a few orders are such, their failures count.
-// Many such orders are an outage that always meets the same ones, of one shard for example.
+// How often the provider fails is told by the first attempts of the latest orders: those that fail again and again would
+// count many times. Where a share p of them fails, an order fails n times with p^n. Its last failure is counted when that
+// is bad luck of less than one in ten thousand: the fourth where one in ten fails, the sixth where one in five does, the
+// ninth where one in three does. Until then it waits, uncounted, in the last tier. So attempts stay bounded.
 type partial struct {
-	recent  []attempted // the latest attempts, a ring
-	next    int         // in it
-	streaks map[string]streak
-	told    time.Time // when it was last logged
+	firsts []first // a ring
+	next   int     // in it
+	told   time.Time
 }
 
-type attempted struct {
+// first is the first attempt of an order.
+type first struct {
 	order  string
 	failed bool
 	at     time.Time
 }
 
-// streak is how often an order has failed without being counted.
-type streak struct {
-	failures int
-	last     time.Time
-}
-
 const (
-	partialOf    = 100 // attempts are looked at,
-	partialFor   = time.Minute
-	partialLeast = 3               // other orders failed, and
-	partialShare = 0.1             // that is at least this share: where fewer fail, one in 10,000 fails four times
-	partialWait  = 5 * time.Second // between two attempts of an order meanwhile: the provider has enough to do
-
-	noChance   = 1e-6 // that so many failures of one order are chance
-	streakTTL  = 10 * time.Minute
-	maxStreaks = 1024
+	partialOf    = 100 // first attempts are looked at
+	partialFor   = 30 * time.Minute
+	partialLeast = 5 // of them failed; fewer may each have a fault of their own
+	badLuck      = 1e-5
+	sparedFor    = 5 * time.Second // at least; the last tier, as a rule
 )
 
 // note remembers an attempt that the provider answered with a decision, or failed.
-func (p *partial) note(order string, failed bool, now time.Time) {
-	if !failed {
-		delete(p.streaks, order)
-	}
-	a := attempted{order, failed, now}
-	if len(p.recent) < partialOf {
-		p.recent = append(p.recent, a)
+func (p *partial) note(a Attempt, failed bool, now time.Time) {
+	if !a.First {
 		return
 	}
-	p.recent[p.next] = a
+	f := first{a.Order, failed, now}
+	if len(p.firsts) < partialOf {
+		p.firsts = append(p.firsts, f)
+		return
+	}
+	p.firsts[p.next] = f
 	p.next = (p.next + 1) % partialOf
 }
 
-// failing reports whether many other orders failed lately, so that a failure of this one is not counted. What the order
-// itself met says nothing about the provider.
-func (p *partial) failing(order string, now time.Time) bool {
-	failed, bad, good := map[string]bool{}, 0, 0
-	for _, a := range p.recent {
-		switch {
-		case a.order == order || now.Sub(a.at) > partialFor:
-		case a.failed:
-			failed[a.order] = true
-			bad++
-		default:
-			good++
-		}
-	}
-	if len(failed) < partialLeast || float64(len(failed)) < partialShare*float64(len(failed)+good) {
+// spares reports whether the failure, which would be the order's last, may be bad luck. What the order itself met first says
+// nothing about the provider.
+func (p *partial) spares(a Attempt, now time.Time) bool {
+	if !a.Last {
 		return false
 	}
-	return !p.alwaysFails(order, float64(bad)/float64(bad+good), now)
-}
-
-// alwaysFails notes one more failure of the order, where a share of all attempts fails, and reports whether it is one of a few
-// whose failures are no chance.
-func (p *partial) alwaysFails(order string, share float64, now time.Time) bool {
-	if p.streaks == nil {
-		p.streaks = map[string]streak{}
-	}
-	noChanceFrom := math.Log(noChance) / math.Log(min(share, 0.999))
-	others := 0
-	for o, s := range p.streaks {
-		switch {
-		case now.Sub(s.last) > streakTTL:
-			delete(p.streaks, o)
-		case o != order && float64(s.failures) >= noChanceFrom/2: // on its way there
-			others++
+	bad, all := 0, 0
+	for _, f := range p.firsts {
+		if f.order == a.Order || now.Sub(f.at) > partialFor {
+			continue
+		}
+		all++
+		if f.failed {
+			bad++
 		}
 	}
-	s, known := p.streaks[order]
-	if known || len(p.streaks) < maxStreaks {
-		s.failures, s.last = s.failures+1, now
-		p.streaks[order] = s
-	}
-	return float64(s.failures) >= noChanceFrom && others < partialLeast
+	return bad >= partialLeast && math.Pow(float64(bad)/float64(all), float64(a.Earlier+1)) > badLuck
 }
 
-// tellPartial logs once a minute why orders wait though the line runs and no failure is counted.
+// tellPartial logs once in a while why orders wait though the line runs and no failure is counted.
 func (l *Line) tellPartial(f *failure.Error, now time.Time) {
-	if now.Sub(l.partial.told) < partialFor {
+	if now.Sub(l.partial.told) < time.Minute {
 		return
 	}
 	l.partial.told = now
-	l.cfg.Log.Warn("the provider fails many orders, but not all: their failures are not counted", "reason", f.Reason, "error", f.Detail)
+	l.cfg.Log.Warn("the provider fails many orders, but not all: no order dies of it", "reason", f.Reason, "error", f.Detail)
 }

@@ -80,7 +80,10 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 	if o.Order != uuid.Nil {
 		order = o.Order.String()
 	}
-	attempt := hold.Attempt{Record: e.Message.Name(), Order: order, Began: e.Opened}
+	attempt := hold.Attempt{
+		Record: e.Message.Name(), Order: order, Began: e.Opened, Earlier: e.Failures + e.Waits,
+		First: e.Rank == 0 && e.Message.Tries == 0, Last: e.Failures >= len(r.cfg.Ladder.Tiers()),
+	}
 	if o.Err == nil {
 		attempt.Answered = !o.Duplicate
 		r.cfg.Line.Judge(attempt, nil)
