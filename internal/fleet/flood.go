@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -85,11 +86,23 @@ func (i *Instance) followFlood(ctx context.Context) error {
 	case on:
 		return i.tellFlood(ctx, waiting)
 	case i.flooded:
-		// Another instance that still withholds writes the row anew within a second.
-		if _, err := i.pool.Exec(ctx, `WITH over AS (DELETE FROM accepted_dead_letters) DELETE FROM dead_letter_flood`); err != nil {
-			return fmt.Errorf("end the flood of dead letters: %w", err)
-		}
-		i.flooded = false
+		return i.endFlood(ctx)
+	}
+	return nil
+}
+
+// floodStale is how old the row of a flood must be before an instance whose own flood is over takes it away: those that still
+// withhold renew it every second.
+const floodStale = 3 * time.Second
+
+// endFlood takes the flood away, with what was let go for it, unless another instance is still in it.
+func (i *Instance) endFlood(ctx context.Context) error {
+	err := i.pool.QueryRow(ctx, `
+		WITH over AS (DELETE FROM dead_letter_flood WHERE seen_at < now() - $1::interval RETURNING 1),
+		     unused AS (DELETE FROM accepted_dead_letters WHERE EXISTS (SELECT FROM over))
+		SELECT EXISTS (SELECT FROM dead_letter_flood) AND NOT EXISTS (SELECT FROM over)`, floodStale).Scan(&i.flooded)
+	if err != nil {
+		return fmt.Errorf("end the flood of dead letters: %w", err)
 	}
 	return nil
 }

@@ -14,6 +14,13 @@ func (a *actor) look() {
 	require.NoError(a.s.t, a.Look(a.s.t.Context()))
 }
 
+// later lets the row of the flood grow old, unless an instance renews it.
+func (s *scene) later() {
+	s.t.Helper()
+	_, err := s.db.Pool.Exec(s.t.Context(), `UPDATE dead_letter_flood SET seen_at = seen_at - interval '1 minute'`)
+	require.NoError(s.t, err)
+}
+
 // A restart in a flood changes nothing; once the flood is over the next one starts without (hazard H25).
 func TestAFloodIsRemembered(t *testing.T) {
 	s := newScene(t)
@@ -31,12 +38,14 @@ func TestAFloodIsRemembered(t *testing.T) {
 	require.NotNil(t, third.withheld)
 
 	second.withheld = nil // over for it
-	second.look()
+	s.later()
 	third.look() // not for this one
+	second.look()
 	fourth := s.start()
 	fourth.look()
 	require.NotNil(t, fourth.withheld)
 	third.withheld, fourth.withheld = nil, nil
+	s.later()
 	third.look()
 	fourth.look()
 	fifth := s.start()
@@ -77,6 +86,7 @@ func TestAccept(t *testing.T) {
 	one.look()
 	require.Equal(t, 7, one.accepted[failure.Declined])
 	one.withheld, two.withheld = nil, nil
+	s.later()
 	one.look()
 	two.look()
 	one.Flooded()
@@ -145,4 +155,42 @@ func TestInstancesAreCounted(t *testing.T) {
 	two.takeLeave()
 	one.look()
 	require.Equal(t, 1, one.among)
+}
+
+// A flood that ends at one instance ends nothing at another: neither what a person let go there, nor the call itself.
+func TestAFloodThatEndsElsewhereKeepsWhatWasLetGo(t *testing.T) {
+	accept := func(s *scene) (int64, error) {
+		return NewSwitch(s.db.Pool).Accept(t.Context(), Acceptance{
+			Code: failure.NotJSON, Count: 100, By: audit.Actor{Name: "anna", Role: "operator"}, Reason: "looked at them", RequestID: "r-1",
+		})
+	}
+	two := func(t *testing.T) (s *scene, over, flooded *actor) {
+		s = newScene(t)
+		over, flooded = s.start(), s.start()
+		over.withheld = map[failure.Reason]int{}
+		flooded.withheld = map[failure.Reason]int{failure.NotJSON: 10}
+		over.look()
+		flooded.look()
+		return s, over, flooded
+	}
+	t.Run("what was let go", func(t *testing.T) {
+		s, over, flooded := two(t)
+		left, err := accept(s)
+		require.NoError(t, err)
+		require.EqualValues(t, 100, left)
+		flooded.look() // takes for the ten that wait
+		require.Equal(t, 10, flooded.accepted[failure.NotJSON])
+		over.withheld = nil
+		over.look()
+		flooded.withheld = map[failure.Reason]int{failure.NotJSON: 90} // the next ones of the same backlog
+		flooded.look()
+		require.Equal(t, 100, flooded.accepted[failure.NotJSON])
+	})
+	t.Run("the call", func(t *testing.T) {
+		s, over, _ := two(t)
+		over.withheld = nil
+		over.look()
+		_, err := accept(s)
+		require.NoError(t, err, "ten messages are withheld by the other one")
+	})
 }
