@@ -314,7 +314,7 @@ func TestOutcomeIsKeptUntilItIsWritten(t *testing.T) {
 	require.Equal(t, "ch_1", receipt.ProviderChargeID)
 	require.Len(t, d.settled, 1)
 	require.Equal(t, 1, d.sent, "it is not sent again for that")
-	require.Equal(t, []failure.Reason{failure.Unclassified, failure.DatabaseSchema}, d.unwritten, "the line hears of it; a row that is refused is its own affair")
+	require.Equal(t, []failure.Reason{failure.Unclassified, failure.DatabaseSchema, failure.DatabaseRefused}, d.unwritten, "the line hears of it")
 }
 
 func TestALostClaimPublishesNothing(t *testing.T) { // H17

@@ -155,7 +155,7 @@ var facts = map[Reason]fact{
 	Stopped:            {ClassStale, OfMessage, OfMessage, NotMoved, none},
 	Panic:              {ClassBug, OfMessage, OfMessage, MayHaveMoved, none},
 	Poison:             {ClassPoison, OfMessage, OfMessage, MayHaveMoved, none},
-	DatabaseRefused:    {ClassBug, OfMessage, OfMessage, NotMoved, none},
+	DatabaseRefused:    {ClassBug, OfSuspect, OfMessage, NotMoved, DatabaseSchema},
 
 	ProviderTimeout:     {ClassExhausted, OfDependency, OfDependency, MayHaveMoved, ProviderDown},
 	ProviderUnreachable: {ClassExhausted, OfDependency, OfDependency, NotMoved, ProviderDown},

@@ -44,7 +44,7 @@ var table = []row{
 	{Declined, "declined", "declined", OfMessage, OfMessage, NotMoved},
 	{TooOld, "too_old", "stale", OfMessage, OfMessage, NotMoved},
 	{Stopped, "stopped", "stale", OfMessage, OfMessage, NotMoved},
-	{DatabaseRefused, "database_refused", "bug", OfMessage, OfMessage, NotMoved},
+	{DatabaseRefused, "database_refused", "bug", OfSuspect, OfMessage, NotMoved},
 	{Panic, "panic", "bug", OfMessage, OfMessage, MayHaveMoved},
 	{Poison, "poison", "poison", OfMessage, OfMessage, MayHaveMoved},
 

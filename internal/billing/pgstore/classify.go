@@ -26,6 +26,7 @@ type verdict struct {
 	again  bool // worth another try at once, within the process
 	doubt  bool // the statement may have been committed all the same
 	reset  bool // the pool leads to a server that must not be written to
+	final  bool // one of our own guards said it of this very row
 }
 
 var (
@@ -38,13 +39,15 @@ var (
 	schema   = verdict{reason: failure.DatabaseSchema}
 	replan   = verdict{reason: failure.DatabaseSchema, again: true, reset: true} // types have changed; new sessions plan anew
 	refused  = verdict{reason: failure.DatabaseRefused}
+	guarded  = verdict{reason: failure.DatabaseRefused, final: true}
 	paused   = verdict{reason: failure.OperatorPause}
 	leaving  = verdict{reason: failure.ShuttingDown, doubt: true}
 )
 
 // byCode are the SQLSTATEs with a meaning of their own; byClass holds for the rest of their class (first two letters).
-// Only what the tables say about a row is the order's own fault: classes 22 and 23, and our own guards (BL). All else is
-// the database's, and holds the line if it lasts (hazard H21).
+// Only what our own guards (BL) say about a row is the order's own fault. What classes 22 and 23 say is, if other orders fare
+// better: a constraint that somebody added refuses everyone. All else is the database's, and holds the line if it lasts
+// (hazard H21).
 var byCode = map[string]verdict{
 	"08P01": foreign,  // protocol_violation: a pooler that does not know what we sent
 	"0A000": replan,   // feature_not_supported
@@ -83,7 +86,7 @@ var byClass = map[string]verdict{
 	"55": down,    // object not in prerequisite state
 	"57": broken,  // operator intervention: the session was ended
 	"58": broken,  // system error
-	"BL": refused, // our guard triggers
+	"BL": guarded, // our guard triggers
 	"F0": down,    // configuration file error
 	"HV": schema,  // foreign data wrapper: the table is somewhere else
 	"P0": schema,  // PL/pgSQL: a trigger that is not ours raises an error

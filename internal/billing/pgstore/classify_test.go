@@ -31,7 +31,8 @@ func TestClassifySQLState(t *testing.T) {
 		readOnly: "25006",
 		schema:   "0A001 21000 38000 38003 39000 39P01 3F000 42000 42501 42601 42703 42883 42P01 42P02 42P18 44000 HV000 HV00N P0000 P0001 P0002 P0004",
 		replan:   "0A000 42804",
-		refused:  "22000 22001 22003 22008 22021 22P02 22P05 23000 23502 23503 23505 23514 23P01 BL001 BL002 BL003 BL004 BL005 BL006",
+		refused:  "22000 22001 22003 22008 22021 22P02 22P05 23000 23502 23503 23505 23514 23P01",
+		guarded:  "BL001 BL002 BL003 BL004 BL005 BL006",
 		paused:   "BL007",
 	} {
 		for code := range strings.FieldsSeq(codes) {
@@ -51,10 +52,14 @@ func TestOnlyTheRowItselfIsTheOrdersFault(t *testing.T) {
 				for _, phase := range []phase{acquiring, unsent, sent} {
 					got := classify(&pgconn.PgError{Code: class + code}, phase)
 					fault := failure.Of(got.failure("settle", errors.New("x"))).Fault(failure.Hold)
-					if phase != acquiring && (class == "22" || class == "23" || class == "BL") {
+					if phase != acquiring && class == "BL" {
 						continue
 					}
 					require.NotEqual(t, failure.OfMessage, fault, "%s%s", class, code)
+					if phase != acquiring && (class == "22" || class == "23") {
+						require.Equal(t, failure.DatabaseRefused, got.reason)
+						continue
+					}
 					require.Contains(t, []failure.Reason{failure.DatabaseDown, failure.DatabaseSchema, failure.DatabaseBusy, failure.DatabaseReadOnly}, got.reason, "%s%s", class, code)
 				}
 			}

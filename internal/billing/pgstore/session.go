@@ -55,7 +55,7 @@ func (s *Store) patiently(ctx context.Context, op string, do work) error {
 
 func (v verdict) failure(op string, err error) error {
 	f := failure.New(v.reason, op+": %w", err)
-	f.Final = v.reason == failure.DatabaseRefused
+	f.Final = v.final
 	return f
 }
 
