@@ -32,6 +32,7 @@ type flood struct {
 	accepted map[failure.Reason]int // verdicts that a person has let go
 	probed   time.Time
 	cured    time.Time // when a message that had waited was last charged
+	swept    time.Time // when those that ask no more were last forgotten
 }
 
 // withheld is a verdict that waits.
@@ -207,7 +208,12 @@ func (f *flood) unused() map[failure.Reason]int {
 	return unused
 }
 
+// forgetGone looks at all that wait, so it does so once a second only.
 func (f *flood) forgetGone() {
+	if f.now.Sub(f.swept) < time.Second {
+		return
+	}
+	f.swept = f.now
 	for record, v := range f.waiting {
 		if f.now.Sub(v.seen) > waitingTTL {
 			delete(f.waiting, record)

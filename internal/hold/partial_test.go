@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -139,7 +140,7 @@ type march struct {
 	start  time.Time
 	rnd    *rand.Rand
 	share  float64
-	orders []*marcher
+	orders queue
 	dead   int
 }
 
@@ -169,14 +170,9 @@ func (m *march) come(n int, every time.Duration) {
 }
 
 func (m *march) run(d time.Duration) {
+	heap.Init(&m.orders)
 	for len(m.orders) > 0 {
-		next := 0
-		for i, o := range m.orders {
-			if o.at.Before(m.orders[next].at) {
-				next = i
-			}
-		}
-		o := m.orders[next]
+		o := m.orders[0]
 		if o.at.Sub(m.start) > d {
 			return
 		}
@@ -186,10 +182,25 @@ func (m *march) run(d time.Duration) {
 		if held(m.line) != "" { // a probe
 			*m.now = m.now.Add(500 * time.Millisecond)
 		}
-		if !m.attempt(o) {
-			m.orders = append(m.orders[:next], m.orders[next+1:]...)
+		if m.attempt(o) {
+			heap.Fix(&m.orders, 0)
+		} else {
+			heap.Pop(&m.orders)
 		}
 	}
+}
+
+// queue has the order that is next first.
+type queue []*marcher
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)        { *q = append(*q, x.(*marcher)) }
+func (q *queue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
 }
 
 // attempt reports whether the order is tried again.
