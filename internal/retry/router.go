@@ -110,6 +110,9 @@ func (r *Router) Route(ctx context.Context, e Envelope, o Outcome) error {
 	}
 	crash.At(crash.AfterRetryPublish)
 	r.cfg.Line.Published(attempt.Record, to)
+	if to != step.Topic { // it was too large for a retry topic
+		step = r.cfg.Ladder.dead(step.Failures)
+	}
 	r.logStep(e, order, f, step)
 	return nil
 }

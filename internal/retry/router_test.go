@@ -182,6 +182,7 @@ func TestTooLargeIsTrimmedThenParked(t *testing.T) {
 	s = &scene{publishErr: []error{tooLarge, tooLarge}}
 	require.NoError(t, s.route(t.Context(), Outcome{Order: someOrder, Err: failure.New(failure.Provider5xx, "503")}))
 	require.Equal(t, []string{"judged provider_5xx", "fate waiting", "publish orders.confirmed.retry-5s", "publish orders.confirmed.retry-5s", "parked 1 bytes", "fate dead", "publish orders.confirmed.dlq", "published"}, s.events)
+	require.Equal(t, []string{"orders.confirmed dead"}, s.observed, "it is not called retried")
 	dead := s.records[2]
 	require.Nil(t, dead.Value)
 	require.Equal(t, []byte("k"), dead.Key)
