@@ -3,6 +3,7 @@ package orders
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,9 +18,15 @@ func TestAPartialOutageCostsNoOrder(t *testing.T) {
 	for _, share := range []float64{0.33, 0.5, 0.7, 0.85} {
 		for _, every := range []time.Duration{fast, slow / 2} {
 			t.Run(fmt.Sprintf("%v of the requests, an order every %s", share, every), func(t *testing.T) {
+				var mu sync.Mutex
 				rnd := rand.New(rand.NewPCG(1, 2))
+				unlucky := func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return rnd.Float64() < share
+				}
 				o := endure(t, every, false, func(step string) error {
-					if step != atCharge || rnd.Float64() > share {
+					if step != atCharge || !unlucky() {
 						return nil
 					}
 					return failure.New(failure.Provider5xx, "the provider answered 503")
