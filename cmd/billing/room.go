@@ -125,7 +125,7 @@ func lineState(line *hold.Line, instance *fleet.Instance) admin.Health {
 	}
 	if held == failure.DeadLetterFlood {
 		_, waiting := line.Flood()
-		h.Detail += fmt.Sprintf("; too many messages die: %s, others go on. Correct the cause, or `billing consumption accept`", waitingWords(waiting))
+		h.Detail += fmt.Sprintf("; too many messages die: %s; others go on while there is room. Correct the cause, or `billing consumption accept`", waitingWords(waiting))
 	}
 	if until := instance.OutUntil(); !until.IsZero() {
 		h.Detail += fmt.Sprintf("; alone, so it has left the consumer groups to the others, for %s more at most", time.Until(until).Round(time.Second))

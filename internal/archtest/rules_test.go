@@ -70,6 +70,6 @@ var (
 
 const (
 	maxStoryLines = 2300 // all lines
-	maxCoreLines  = 2750 // without comments and blank lines
+	maxCoreLines  = 2800 // without comments and blank lines
 	maxFileLines  = 400
 )

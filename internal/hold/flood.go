@@ -12,6 +12,9 @@ import (
 // the topic into the dead letters (hazard H25). It stops dead letters, not orders: whoever can be charged is charged, until
 // the messages that wait fill their consumer's window.
 //
+// Withheld are verdicts for the reasons that the flood is made of. Others die as on every day: the declined orders of an hour
+// would fill the windows, too.
+//
 // A message whose verdict is withheld stays where it is. It is judged anew when another one that waited was charged, when
 // the flood is over, when a person lets its reason go, and one of them every probeEvery.
 type flood struct {
@@ -25,9 +28,10 @@ type flood struct {
 	ticked  time.Time // when it was last moved on
 	stopped bool      // the line is held or paused: nothing is handled, so that time proves nothing
 
-	recent   []outcome // the last share/ratio messages, a ring
-	next     int       // in it
-	lastOver time.Time // when there were last too many; zero: never
+	recent   []outcome               // the last share/ratio messages, a ring
+	next     int                     // in it
+	lastOver time.Time               // when there were last too many; zero: never
+	kinds    map[failure.Reason]bool // that the flood is made of; empty while nobody has counted: all
 	waiting  map[string]withheld
 	accepted map[failure.Reason]int // verdicts that a person has let go
 	probed   time.Time
@@ -44,14 +48,15 @@ type withheld struct {
 
 // outcome is how a message was handled for the first time.
 type outcome struct {
-	at  time.Time
-	bad bool // it died, or would have
+	at     time.Time
+	reason failure.Reason // for which it died, or would have; empty: it was charged
 }
 
 const (
 	longestTick = 10 * time.Second // a process that was frozen for an hour has not seen an hour without dead letters
 	countedFor  = time.Minute
 	floodLasts  = time.Minute // after there were last too many
+	kindShare   = 0.2         // of those that die: a reason with fewer is not what the flood is made of
 	probeEvery  = 500 * time.Millisecond
 	waitingTTL  = 30 * time.Second
 	asksWithin  = 5 * time.Second // a message that waits asks once a second; an attempt may take longer
@@ -104,15 +109,15 @@ func (f *flood) verdict(record string, r failure.Reason) bool {
 	if f.count == 0 {
 		return true
 	}
-	f.forgetGone()
+	f.sweep()
 	if _, waited := f.waiting[record]; !waited {
-		f.note(true)
+		f.note(r)
 	}
 	delete(f.waiting, record)
-	if bad, _ := f.lastMinute(); bad >= f.share() {
-		f.lastOver = f.now
+	if bad := f.lastMinute(); total(bad) >= f.share() {
+		f.rise(bad)
 	}
-	if f.on() && f.accepted[r] == 0 {
+	if f.on() && f.madeOf(r) && f.accepted[r] == 0 {
 		f.waiting[record] = withheld{reason: r, at: f.now, seen: f.now}
 		return false
 	}
@@ -120,6 +125,38 @@ func (f *flood) verdict(record string, r failure.Reason) bool {
 		f.accepted[r]--
 	}
 	return true
+}
+
+// rise tells that there are too many now, and of which reasons: those with a good part of the dead, or all if none has.
+func (f *flood) rise(bad map[failure.Reason]int) {
+	if f.kinds == nil || !f.on() {
+		f.kinds = map[failure.Reason]bool{}
+	}
+	f.lastOver = f.now
+	delete(bad, unknown)
+	all := total(bad)
+	for r, n := range bad {
+		if float64(n) >= kindShare*float64(all) {
+			f.kinds[r] = true
+		}
+	}
+	if len(f.kinds) == 0 {
+		for r := range bad {
+			f.kinds[r] = true
+		}
+	}
+}
+
+// unknown stands for the reason of what died before this process could count.
+const unknown failure.Reason = "unknown"
+
+func (f *flood) madeOf(r failure.Reason) bool { return len(f.kinds) == 0 || f.kinds[r] }
+
+func total(n map[failure.Reason]int) (all int) {
+	for _, n := range n {
+		all += n
+	}
+	return all
 }
 
 // good counts a message that was charged. When its verdict was withheld before, the cause is gone.
@@ -131,16 +168,16 @@ func (f *flood) good(record string) {
 		delete(f.waiting, record)
 		f.cured = f.now
 	}
-	f.note(false)
+	f.note("")
 }
 
 // note remembers an outcome in the place of the oldest one.
-func (f *flood) note(bad bool) {
+func (f *flood) note(r failure.Reason) {
 	if len(f.recent) < f.size() {
-		f.recent = append(f.recent, outcome{f.now, bad})
+		f.recent = append(f.recent, outcome{f.now, r})
 		return
 	}
-	f.recent[f.next] = outcome{f.now, bad}
+	f.recent[f.next] = outcome{f.now, r}
 	f.next = (f.next + 1) % len(f.recent)
 }
 
@@ -152,7 +189,7 @@ func (f *flood) mayTry(record string) bool {
 	}
 	v.seen = f.now
 	f.waiting[record] = v
-	if !f.on() || f.accepted[v.reason] > 0 || !f.cured.Before(v.at) && !f.cured.IsZero() {
+	if !f.on() || !f.madeOf(v.reason) || f.accepted[v.reason] > 0 || !f.cured.Before(v.at) && !f.cured.IsZero() {
 		return true
 	}
 	if f.now.Sub(f.probed) < probeEvery {
@@ -162,22 +199,19 @@ func (f *flood) mayTry(record string) bool {
 	return true
 }
 
-// on reports whether verdicts are withheld. Time does not end a flood while there are too many that wait.
+// on reports whether verdicts are withheld.
 func (f *flood) on() bool {
 	if f.count == 0 || f.lastOver.IsZero() {
 		return false
 	}
-	_, good := f.lastMinute()
-	if waiting := float64(len(f.waiting)); len(f.waiting) >= f.share() && waiting >= f.ratio*(waiting+float64(good)) {
-		f.lastOver = f.now
-	}
+	f.sweep()
 	return f.now.Sub(f.lastOver) < floodLasts
 }
 
 // begin starts a flood that nobody has counted.
 func (f *flood) begin() {
 	if f.count > 0 {
-		f.lastOver = f.now
+		f.lastOver, f.kinds = f.now, nil
 	}
 }
 
@@ -208,29 +242,34 @@ func (f *flood) unused() map[failure.Reason]int {
 	return unused
 }
 
-// forgetGone looks at all that wait, so it does so once a second only.
-func (f *flood) forgetGone() {
+// sweep looks at all that wait, so it does so once a second only: those that ask no more are forgotten, and time does not end a
+// flood while too many of its reasons wait.
+func (f *flood) sweep() {
 	if f.now.Sub(f.swept) < time.Second {
 		return
 	}
 	f.swept = f.now
+	waiting := 0
 	for record, v := range f.waiting {
-		if f.now.Sub(v.seen) > waitingTTL {
+		switch {
+		case f.now.Sub(v.seen) > waitingTTL:
 			delete(f.waiting, record)
+		case f.kinds[v.reason]:
+			waiting++
 		}
+	}
+	if waiting >= f.share() && f.now.Sub(f.lastOver) < floodLasts {
+		f.lastOver = f.now
 	}
 }
 
-// lastMinute counts the latest outcomes that are not older than a minute.
-func (f *flood) lastMinute() (bad, good int) {
+// lastMinute counts the latest messages that died, by reason, unless they are older than a minute.
+func (f *flood) lastMinute() map[failure.Reason]int {
+	bad := map[failure.Reason]int{}
 	for _, o := range f.recent {
-		switch {
-		case f.now.Sub(o.at) >= countedFor:
-		case o.bad:
-			bad++
-		default:
-			good++
+		if o.reason != "" && f.now.Sub(o.at) < countedFor {
+			bad[o.reason]++
 		}
 	}
-	return bad, good
+	return bad
 }

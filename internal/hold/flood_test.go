@@ -3,6 +3,7 @@ package hold
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,7 +73,7 @@ func TestAFloodWithholdsTheDeadAndNobodyElse(t *testing.T) { // H25
 	l.Accept(failure.NotJSON, 2)
 	require.True(t, l.MayTry("bad1"))
 	require.True(t, dies(l, "bad1", failure.NotJSON))
-	require.False(t, dies(l, "bad2", failure.Declined), "another reason was not let go")
+	require.True(t, dies(l, "bad2", failure.Declined), "the flood is made of something else")
 	require.True(t, dies(l, "bad3", failure.NotJSON))
 	require.False(t, dies(l, "bad4", failure.NotJSON), "nor a third one")
 }
@@ -299,7 +300,7 @@ func TestWhoAsksNoMoreIsForgotten(t *testing.T) {
 	for i := range 30 {
 		dies(l, fmt.Sprint(i), failure.NotJSON)
 	}
-	for range 10 {
+	for range 5 {
 		*now = now.Add(10 * time.Second)
 		l.MayTry("29")
 	}
@@ -308,4 +309,75 @@ func TestWhoAsksNoMoreIsForgotten(t *testing.T) {
 	require.Equal(t, 1, waiting[failure.NotJSON])
 	pass(l, now, floodLasts)
 	require.Empty(t, held(l))
+}
+
+// 600 undecodable records, let go by a person. One message in twenty is declined as every day, which
+// alone is no flood: it must not keep the other one alive.
+func TestTheDeclinesOfEveryDayDoNotKeepAFloodAlive(t *testing.T) {
+	l, now := sharedLine(50) // the defaults: 50, 0.5
+	var waiting []string
+	try := func(record string, r failure.Reason) {
+		if l.MayTry(record) && !dies(l, record, r) && !slices.Contains(waiting, record) {
+			waiting = append(waiting, record)
+		}
+	}
+	for i := range 600 {
+		try(fmt.Sprint("bad", i), failure.NotJSON)
+	}
+	require.Equal(t, failure.DeadLetterFlood, held(l))
+	l.Accept(failure.NotJSON, 600)
+	for _, record := range waiting {
+		require.True(t, l.MayTry(record) && dies(l, record, failure.NotJSON))
+	}
+	waiting = nil
+
+	for s := range 600 {
+		*now = now.Add(time.Second)
+		for i := range 50 {
+			record := fmt.Sprint(s, "/", i)
+			if i%20 == 0 {
+				try(record, failure.Declined)
+			} else if l.MayTry(record) {
+				charge(l, record)
+			}
+		}
+		again := waiting
+		waiting = nil
+		for _, record := range again {
+			if !l.MayTry(record) || !dies(l, record, failure.Declined) {
+				waiting = append(waiting, record)
+			}
+		}
+	}
+	require.Empty(t, held(l), "ten minutes after the last undecodable record %d declined orders wait", len(waiting))
+}
+
+// What the flood is made of waits for a person, however many good orders pass; everything else dies as on every day.
+func TestAFloodIsOfItsReasons(t *testing.T) {
+	for name, reasons := range map[string][]failure.Reason{
+		"one":  {failure.NotJSON},
+		"two":  {failure.NotJSON, failure.MissingField},
+		"many": {failure.NotJSON, failure.MissingField, failure.WrongShape, failure.InvalidUUID, failure.InvalidAmount, failure.InvalidUTF8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, now := sharedLine(50)
+			l.Flooded() // by an instance that was killed
+			for i := range 300 {
+				require.False(t, dies(l, fmt.Sprint("bad", i), reasons[i%len(reasons)]))
+			}
+			for s := range 3600 {
+				*now = now.Add(time.Second)
+				charge(l, fmt.Sprint("good", s))
+				if s%20 == 0 {
+					require.True(t, dies(l, fmt.Sprint("declined", s), failure.Declined))
+				}
+				for i := range 300 {
+					if l.MayTry(fmt.Sprint("bad", i)) {
+						require.False(t, dies(l, fmt.Sprint("bad", i), reasons[i%len(reasons)]))
+					}
+				}
+			}
+			require.Equal(t, failure.DeadLetterFlood, held(l))
+		})
+	}
 }

@@ -104,7 +104,7 @@ func (l *Line) pause(on bool) {
 		l.paused = l.cfg.Clock()
 		l.cfg.Log.Warn("line held", "reason", failure.OperatorPause)
 	default:
-		l.cfg.Log.Info("line runs again", "reason", failure.OperatorPause, "held", l.cfg.Clock().Sub(l.paused).Round(time.Millisecond))
+		l.cfg.Log.Info("line runs again", "reason", failure.OperatorPause, "held", l.cfg.Clock().Sub(l.paused).Round(time.Millisecond).String())
 		l.paused = time.Time{}
 	}
 	l.stopFloodTime()

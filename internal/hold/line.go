@@ -268,7 +268,7 @@ func (l *Line) hold(f *failure.Error) {
 // release lets the line run again. Its callers know the proof of the cure, see failure.Cure.
 func (l *Line) release() {
 	now := l.cfg.Clock()
-	l.cfg.Log.Info("line runs again", "reason", l.reason, "held", now.Sub(l.since).Round(time.Millisecond))
+	l.cfg.Log.Info("line runs again", "reason", l.reason, "held", now.Sub(l.since).Round(time.Millisecond).String())
 	l.transition(l.reason, false)
 	l.reason, l.ended = "", now
 	for _, b := range l.breakers {

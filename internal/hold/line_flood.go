@@ -11,7 +11,7 @@ func (l *Line) Flood() (on bool, withheld map[failure.Reason]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flood.tick(l.cfg.Clock())
-	l.flood.forgetGone()
+	l.flood.sweep()
 	l.tellFlood()
 	return l.flooded, l.flood.reasons()
 }
@@ -33,7 +33,7 @@ func (l *Line) Died(n int) {
 	defer l.mu.Unlock()
 	l.flood.tick(l.cfg.Clock())
 	for range min(n, l.flood.share()-1) {
-		l.flood.note(true)
+		l.flood.note(unknown)
 	}
 }
 
@@ -74,7 +74,7 @@ func (l *Line) tellFlood() {
 		return
 	}
 	clear(l.flood.accepted)
-	l.cfg.Log.Info("dead letters are written again", "withheld", now.Sub(l.floodSince).Round(time.Second))
+	l.cfg.Log.Info("dead letters are written again", "withheld", now.Sub(l.floodSince).Round(time.Second).String())
 }
 
 // Among tells how many instances, this one included, share the limit of the flood.
